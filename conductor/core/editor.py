@@ -1,8 +1,8 @@
-"""Panels, comments and operations of the editor: who sent a message of these, and who gets one.
+"""Panels, comments and operations of the editor: who has sent such a message, and who gets it.
 
-A component sends them up the chain like all it says. Where one comes in, the router writes the
-component's name into it, so that the editor's desk knows whose it is (docs/editors.md). What the
-editor sends the owner goes straight there, past all others.
+A component sends these messages up the chain like all others. Where a message comes in, the router
+writes the component's name into it, so that the editor's desk knows the owner (docs/editors.md). A
+message of the editor to the owner goes straight there, past all others.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ class EditorMessages:
         return write_members({**members, "_meta": write_members(meta)})
 
     def _keeps(self, peer: Peer, method: str, name: str) -> bool:
-        """Whether a message of this name, which comes from a peer, may be of that component.
+        """Whether a message with this name, which comes from a peer, may be of the component so
+        named.
 
-        A host writes the names of its guests. Others pass on what those behind them have asked, and
-        hold that until it is answered; but for log lines, which nobody answers. A conductor as a
-        proxy does not know what lies behind it: the one around it does. Of a policed component a
-        guard has looked at the name.
+        A host writes the names of its guests. Other peers pass on requests of components behind
+        them, and hold these requests until the answer; nobody answers log lines. A conductor in
+        proxy mode does not know the components behind it: the outer conductor does. A guard has
+        checked the name that a policed component writes.
         """
         first = name.partition("/")[0]
         if peer.component.hosts and first in peer.component.known_as:
@@ -70,8 +71,8 @@ class EditorMessages:
         )
 
     def deliver(self, method: str, params: Params, pending: Visit) -> bool:
-        """Sends the owner a message of the editor's; False where it names none, which only an
-        outer conductor that knows nothing of owners sends.
+        """Sends the owner a message of the editor's. False: it names no owner; only an outer
+        conductor that knows nothing of owners sends such a message.
 
         Raises:
             Malformed: the owner is not there.
@@ -119,11 +120,11 @@ def _is(peer: Peer, name: str) -> bool:
 
 
 def _meta(members: dict[str, Raw] | None) -> dict[str, Raw] | None:
-    """The members of `_meta`; none of them where there is none; None: it is no object."""
+    """The members of `_meta`; empty: there is no `_meta`; None: it is no object."""
     raw = (members or {}).get("_meta", Raw(b"{}"))
     return {} if bytes(raw) == b"null" else read_members(raw)
 
 
 def _name(raw: Raw | UnsetType | None) -> str | None:
-    """The component that a message names; None: none, or it is no text."""
+    """The component that a message names, empty where that is no text; None: it names none."""
     return text_of(raw) if isinstance(raw, Raw) else None

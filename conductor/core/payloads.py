@@ -1,9 +1,9 @@
-"""Long texts that a component gets as references, and what it sends put back together.
+"""Long texts that a component gets as references, and that replace these in its own messages.
 
 A reference is a text in place of a text: `conductor-payload:sha256:DIGEST:BYTES`. So a message
-keeps its form, and a component that puts words before a long text need not have read it. Nobody can
-fake one: a text of others that looks like a reference is itself replaced by one, and a component
-may name only what it was given.
+keeps its form, and a component that puts words before a long text need not have read the text.
+Nobody can fake a reference: a text of others that looks like one is itself replaced by a reference,
+and a component may name only references that it was given.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _string: Final = lazy_pattern(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*+:)?', re.DOTA
 SHORTEST: Final = 128
 """Bytes of a text that is no longer than a reference."""
 _ESCAPED: Final = b"\\u00"
-"""How a letter of the prefix may be written otherwise."""
+"""The begin of an escape: it may stand for a letter of the prefix."""
 MOST: Final = 256 * 1024 * 1024
-"""Bytes of texts that one component has references to; beyond that it gets texts whole. Of those in
-notifications the oldest are forgotten beyond a quarter of that."""
+"""The most bytes of texts to which one component has references; beyond these it gets texts whole.
+Texts of notifications have a quarter of it; beyond that the oldest are forgotten."""
 _MOST_RESTORED: Final = 64 * 1024 * 1024
-"""Bytes of a message that is put back together: a component may repeat a reference."""
+"""The most bytes of a message with its texts: a component may repeat a reference."""
 _PART: Final = 64 * 1024
 _MOST_PART: Final = 1024 * 1024
-"""Bytes of one answer to `payload/read`: if the call does not say, and at most."""
+"""Bytes of one answer to `payload/read`: by default, and at most."""
 
 _SWEPT: Final = 8
 """Open requests that are looked at for each message, on average: so many of them cost little."""
@@ -50,7 +50,7 @@ class Text(msgspec.Struct, frozen=True, weakref=True, eq=False):
     digest: bytes
     """SHA-256 of its UTF-8, in hexadecimal digits."""
     raw: bytes
-    """As JSON, without its quotes."""
+    """The text as JSON, without its quotes."""
     size: int
     """Bytes of its UTF-8."""
 
@@ -74,16 +74,16 @@ class Payloads:
         """The ids of the requests that it has, by id space."""
         self._texts: dict[bytes, Text] = {}
         self._uses: Counter[bytes] = Counter()
-        """How many messages, of those below, refer to a text."""
+        """How many messages, of those in `_open` and `_passing`, refer to a text."""
         self._open: dict[bytes, list[Text]] = {}
-        """Those of the requests that it has, by their ids."""
+        """The texts of each request that it has, by the id of the request."""
         self._unswept = 0
-        """Messages since it was last looked for requests that nobody waits for."""
+        """Messages since the last search for requests that nobody waits for."""
         self._passing: deque[Text] = deque()
-        """Those of the last notifications."""
+        """The texts of the last notifications."""
         self._bytes = self._passing_bytes = 0
         self._read: tuple[Text, bytes] | None = None
-        """The one that it read last, and its UTF-8."""
+        """The text that it read last, and the UTF-8 of this text."""
 
     def __len__(self) -> int:
         """How many texts it has references to."""
@@ -129,8 +129,8 @@ class Payloads:
         return Raw(b"".join([*pieces, whole[end:]]))
 
     def _referred(self, string: bytes, *, is_name: bool) -> Text | None:
-        """The text in whose place a reference stands for a JSON string; None: the string stays. The
-        name of a member stays unless it looks like a reference."""
+        """The text of a JSON string that a reference replaces; None: the string stays. The name of
+        a member stays unless it looks like a reference."""
         long = not is_name and len(string) > self._longest
         if not long and _PREFIX not in string and _ESCAPED not in string:
             return None
@@ -159,11 +159,12 @@ class Payloads:
     # -- from the component ----------------------------------------------------------------------
 
     def restore(self, payload: Raw) -> Raw:
-        """A payload of the component with the texts that it refers to; the same if it does not.
+        """A payload of the component with the texts that it refers to; the same if it refers to
+        none.
 
         Raises:
-            ValueError: it names one that it was not given or that nobody waits for any more, or
-                too many.
+            ValueError: it names a text that the component was not given, or that belongs to no
+            open message any more, or too many texts.
         """
         whole = bytes(payload)
         if _PREFIX not in whole:
@@ -183,7 +184,7 @@ class Payloads:
         return Raw(_reference.sub(text, whole))
 
     def answered(self, request: bytes) -> None:
-        """The component has answered a request, or nobody waits for that."""
+        """The component has answered a request, or nobody waits for the answer."""
         for text in self._open.pop(request, ()):
             self._drop(text)
 

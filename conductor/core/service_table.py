@@ -1,4 +1,4 @@
-"""The table of services: what proxies may call, who performs it, and how the user grants it.
+"""The table of services: the calls of proxies, who performs each, and how the user grants it.
 
 Everything that lists services draws from this table or is checked against it: the router's grants,
 both performers (`conductor/services/local.py`, `conductor/services/executor.py`), `conductor
@@ -26,7 +26,7 @@ class Performer(enum.Enum):
     """Who performs a call, and where."""
 
     ROUTER = "router"
-    """`conductor.core.services.Services` answers it from what it knows."""
+    """`conductor.core.services.Services` answers it itself."""
     HOST = "host"
     """`LocalServices`, in the process that runs the proxy: nothing outside is needed."""
     LOOP = "loop"
@@ -51,7 +51,7 @@ class Call(msgspec.Struct, frozen=True):
     most: int | None = None
     """Bytes of params; None: the component's limit `service_bytes`."""
     outside: str = ""
-    """The member of its params that says where outside of the chain it has an effect, for an audit;
+    """The member of its params that tells an audit where outside of the chain it has an effect;
     empty: it has none."""
 
     @property
@@ -261,8 +261,8 @@ CONFIG: Final = "config"
 """Asks for the params of `configure` once more; answered here."""
 
 KEEP: Final = "keep"
-"""Keeps members for when the component is started again (`KeptMembers`). The router remembers them,
-and the shell gets them in an effect, since it starts hosts of guests again with a new router."""
+"""Keeps members for the component's next instance (`KeptMembers`). The router remembers them, and
+the shell gets them in an effect, since it starts hosts of guests again with a new router."""
 
 HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END, PAYLOAD_READ})
 """The calls that the router takes itself; each proxy may make them."""
@@ -272,9 +272,9 @@ OF_SESSIONS: Final = frozenset({TURN_BEGIN, TURN_END, REBIND, USE_AGENT})
 
 RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
-itself must have been granted it."""
+itself must have the grant."""
 
-# What a child process that hosts guests reports to the conductor that started it. The child is
+# Reports of a child process that hosts guests to the conductor that started it. The child is
 # granted these by name; a proxy never is.
 LAST_WORDS: Final = "failed"
 """Why the child ends."""
@@ -283,14 +283,14 @@ VIOLATED: Final = "violated"
 CHANGED: Final = "changed"
 """A change that a guest has made, for an audit."""
 READY: Final = "ready"
-"""Its guests are loaded."""
+"""The child has loaded its guests."""
 RECOVERED: Final = "recovered"
-"""What it did about a guest that failed."""
+"""The child's action after a failure of a guest."""
 OWNED: Final = "owned"
-"""Addresses of MCP servers that are a guest's own, for when it is started again."""
+"""Addresses of MCP servers that are a guest's own, for the guest's next instance."""
 
 REACHED: Final = "reached"
-"""What a guest was kept from doing outside of the chain, for an audit."""
+"""An act outside of the chain that a guest was kept from, for an audit."""
 
 INTERNAL: Final = frozenset(
     {LAST_WORDS, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED, REACHED}

@@ -41,8 +41,8 @@ class Hold(msgspec.Struct):  # faster to make than a named tuple: each request h
 
 
 class Round(NamedTuple):
-    """A component without rounds has this, or these copies, or that waits behind it; or copies of
-    set-ups, for which this prompt waits."""
+    """A component without rounds has some time for an entry: a notification, copies, a message that
+    waits behind the component, or a prompt that waits for copies of set-ups."""
 
     lane: Lane
     """The lane by which the entry leaves the component."""
@@ -57,11 +57,12 @@ class FreePrompt(NamedTuple):
 
 
 class Initializing(NamedTuple):
-    """A component is to take its role. A policed proxy has the answer to what it passed on."""
+    """A component is to take its role; with an answer, a policed proxy is to hand that back."""
 
     peer: Peer
     asked: Handshake | Visit
-    """A request: by it an agent gets where it was."""
+    """The handshake of a proxy; or the request by which an agent takes its role, or gets where it
+    was."""
     answer: Answer | None = None
 
 

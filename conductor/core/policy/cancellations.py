@@ -1,10 +1,10 @@
 """Turns and requests that are cancelled.
 
 `session/cancel` always reaches the agent at once. A component may be holding the prompt of such a
-turn: then the agent will never know of the prompt. The component hears of it and has its grace to
-pass on, answer or end what it has begun; the requester is then answered as a cancelled turn is,
-whatever the component says, or as the agent has answered if it has. `session/close` and
-`session/delete` end a session's turns too.
+turn: then the agent will never know of the prompt. The component hears of the cancellation and has
+its grace to pass the prompt on, to answer it, or to end what it has begun. Then the asker gets the
+answer of a cancelled turn, whatever the component answers, or the agent's answer if there is one.
+`session/close` and `session/delete` end a session's turns too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.state import Lane, Source, Visit, Waiting
 
 GRACE: Final = 2.0
-"""Seconds that a component has for what was cancelled while it held it."""
+"""Seconds that a component has for a request that was cancelled while the component held it."""
 
 _CANCELLED: Final = (b"result", b'{"stopReason":"cancelled"}')
 REFUSED: Final = (b"error", jsonrpc.error_object(REQUEST_CANCELLED, "Request cancelled"))
@@ -45,7 +45,7 @@ def turn_cancelled(version: int | None) -> tuple[bytes, bytes]:
 
 
 class Cancellations(Part):
-    """The part of a router that takes cancellations to whoever has what is cancelled."""
+    """The part of a router that takes cancellations to all that have the cancelled request."""
 
     def stopped(self, lane: Lane, message: Message, rights: int) -> None:
         """The cancellation of a session's turns goes past the component at `lane`, which gets a
@@ -68,8 +68,9 @@ class Cancellations(Part):
         self._cancelled(lane, session, held)
 
     def _cancelled(self, lane: Lane, session: str | None, held: list[Visit]) -> None:
-        """The turns of a session are cancelled: what the component holds of them is answered so,
-        it does not retry what it has passed on, and sends no prompts of its own within them."""
+        """The turns of a session are cancelled. The requests of these turns that the component
+        holds are answered as cancelled; it does not retry requests that it has passed on, and sends
+        no prompts of its own within these turns."""
         answer, in_flight = turn_cancelled(self._exchange.version), lane.other.in_flight
         for carried in held:
             self.stop(carried, answer)
@@ -85,8 +86,8 @@ class Cancellations(Part):
                 self._exchange.reply(of, *answer)
 
     def cancel_request(self, lane: Lane, params: Params) -> None:
-        """`$/cancel_request`, which names the request by its id on this hop. What the conductor
-        holds itself is answered at once."""
+        """`$/cancel_request`, which names the request by its id on this hop. A request that the
+        conductor itself holds is answered at once."""
         raw = member_at(params, "requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.requests.received.get(key) if key is not None else None
@@ -96,8 +97,8 @@ class Cancellations(Part):
             self._parts.own_turns.cancelled(pending)
 
     def _may_cancel(self, pending: Visit) -> bool:
-        """Whether a component may cancel a request it has sent: its own, or one it has passed on
-        after the asker has cancelled that."""
+        """Whether a component may cancel a request that it has sent: its own, or one that it has
+        passed on and whose asker has cancelled it."""
         carried = pending.given
         if carried is None or carried.cancelled or carried.origin is None:
             return True
@@ -108,8 +109,8 @@ class Cancellations(Part):
         return False
 
     def cancel(self, pending: Visit, source: Source | None = None) -> None:
-        """A request is cancelled: whoever has it hears of that, once, and all that have copies. If
-        it waits, this goes on with it (`Exchange.send`).
+        """A request is cancelled: all that have it, or a copy of it, hear of the cancellation,
+        once. If the request waits, the cancellation goes on with it (`Exchange.send`).
 
         Args:
             source: who cancels it; None: the conductor.
@@ -122,14 +123,14 @@ class Cancellations(Part):
             self.stop(pending, REFUSED)
         for copy in pending.copies:
             self.cancel(copy, source)
-        # It reaches who has the request now, whatever the component does.
+        # The cancellation reaches the peer that has the request now, whatever the component does.
         if enforced and pending.state is State.PASSED:
             assert pending.forwarded is not None
             self.cancel(pending.forwarded, source)
 
     def passed_on(self, carried: Visit, pending: Visit) -> None:
-        """A component passes a request on by another. One that was cancelled before it got it goes
-        on so."""
+        """A component passes a request on by `pending`. A request that was cancelled before the
+        component got it goes on as cancelled."""
         if carried.cancelled and carried.policy_state.enforced:
             self.cancel(pending, carried.cancelled_by)
 
@@ -140,8 +141,8 @@ class Cancellations(Part):
             self._parts.deadlines.after(GRACE, pending)
 
     def stop(self, carried: Visit, answer: tuple[bytes, bytes]) -> None:
-        """A request that a component has is cancelled: it is answered so, or as it was answered
-        already by those after the component."""
+        """A request that a component has is cancelled. It gets this answer, or the one that has
+        come back already."""
         before, after = carried.state, to(carried.state, Event.CANCELLED)
         assert after is not None
         if before is not State.RETURNED:
@@ -157,7 +158,7 @@ class Cancellations(Part):
 
     def grace_over(self, carried: Visit) -> None:
         """The time of a component for a request that was cancelled is over."""
-        if carried.state is State.GIVEN and carried.cancelled:  # it was before the component got it
+        if carried.state is State.GIVEN and carried.cancelled:  # before the component got it
             carried.upstream = REFUSED
             carried.moves(Event.CANCELLED)
         if to(carried.state, Event.GRACE_OVER) is not None:

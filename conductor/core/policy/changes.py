@@ -1,4 +1,4 @@
-"""What components change, for an audit: read off the identities that the engine has."""
+"""The changes of components, for an audit: read off the identities that the engine has."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _audit(
 ) -> Callable[Concatenate[Exchange, _Params], None]:
     """A record that only an audit needs.
 
-    Without an audit the test here saves each message that a component carries 2 µs: what
-    `best_effort` costs before the record itself could look.
+    Without an audit the test here saves each message that a component carries 2 µs: the cost of
+    `best_effort` before the record itself could look.
     """
     attempt = best_effort(record)
 
@@ -51,14 +51,14 @@ def notification(exchange: Exchange, lane: Lane, notification: Notification, sen
 
 @_audit
 def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
-    """A message has gone past a component that leaves others by `lane`."""
+    """A message has gone past a component, which leaves the component by `lane`."""
     if _audited(exchange, lane):
         lane.in_flight.in_order(session, lane.in_flight.comes())
 
 
 @_audit
 def dropped(exchange: Exchange, lane: Lane, notification: Notification) -> None:
-    """A component has not passed on a notification that it would have by `lane`."""
+    """A component has not passed on a notification, which would have left it by `lane`."""
     if _audited(exchange, lane):
         exchange.emit(
             _of_notification(lane, notification)(change="dropped", target=None, after=None)
@@ -75,7 +75,7 @@ def _of_notification(lane: Lane, notification: Notification) -> partial[Changed]
 
 
 def _of(lane: Lane, kind: str, given: Notification | Visit) -> partial[Changed]:
-    """A change of what a component was given, by the lane that its own goes by."""
+    """A change of a message that a component was given, by the lane by which its message leaves."""
     return partial(
         Changed,
         peer=_owner(lane.peer).name,

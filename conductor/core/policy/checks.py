@@ -1,4 +1,4 @@
-"""Whether a component may do what it does: its rights first, then the guards."""
+"""Whether a component may send a message: its rights first, then the guards."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ RIGHTS: Final = "rights"
 IDENTITY: Final = "identity"
 """The rule that is broken by a message under the id of another request."""
 WATCH: Final = "watch"
-"""The rule that a component runs into which is only watched: nothing of what it does happens."""
+"""The rule for a component that is only watched: none of its acts happens."""
 HOLD: Final = "hold"
 """The rule that is broken by holding a message for too long."""
 
 OWN_SESSIONS: Final = "own-sessions"
-"""The guard whose rule is also broken by too many sessions of a component's own, and in what the
-user's session was before it went on as one of those."""
+"""The guard whose rule is also broken by too many sessions of a component's own, and by messages in
+the session that the user's was before it went on as one of the component's."""
 _NAMES_NOTHING: Final = (
     "the id names nothing while the user's session goes on as this one\n"
     'hint: end that first: `rebind` with `"to"` equal to `"sessionId"`'
@@ -69,7 +69,7 @@ def equal(first: Params | bytes, second: Params | bytes) -> bool:
     if isinstance(first, msgspec.UnsetType) or isinstance(second, msgspec.UnsetType):
         return False
     payloads = bytes(first), bytes(second)
-    # Decoding what holds too many values takes too long; equal bytes have been seen above.
+    # Decoding a payload with too many values takes too long; equal bytes have been seen above.
     if any(too_many_values(payload, MOST_JUDGED) for payload in payloads):
         return payloads[0] == payloads[1]
     try:
@@ -89,7 +89,7 @@ class Checks(Part):
     def originates(
         self, lane: Lane, message: Message, rights: int, *, is_request: bool
     ) -> Violation | None:
-        """What is wrong with a message of its own that a component sends by `lane`."""
+        """The violation in a component's own message by `lane`; None: there is none."""
         policy_state, direction, method = lane.peer.policed, lane.direction, message.method
         judge = policy_state.judge
         if judge is None:
@@ -119,8 +119,8 @@ class Checks(Part):
         return violation
 
     def _in_set_aside(self, policy_state: PolicyState, message: Message) -> bool:
-        """Whether a message names what a session of the user's was before it went on as one of the
-        component's; there the component may only repeat what the client itself has done."""
+        """Whether a message names the session that one of the user's was before it went on as one
+        of the component's. There the component may only repeat a request of the client itself."""
         peer = self._exchange.peers[policy_state.name]
         lane = peer.p.other
         if lane.aliases is None or isinstance(message.params, msgspec.UnsetType):
@@ -136,8 +136,8 @@ class Checks(Part):
     def forwards(
         self, lane: Lane, received: Notification | Visit | Message, sent: Params, rights: int
     ) -> Violation | None:
-        """What is wrong with a message that a component was given, and sends on by `lane` with
-        params `sent`."""
+        """The violation in a message that a component was given, and sends on by `lane` with the
+        params `sent`; None: there is none."""
         # The record itself, not its `message`: most messages leave unchanged, and need none.
         policy_state, direction = lane.peer.policed, lane.direction
         params, heading, judge = received.params, received.heading, policy_state.judge
@@ -156,12 +156,12 @@ class Checks(Part):
         return self._stands(lane, heading, violation)
 
     def _is_plain(self, session: str | None, given: Params, sent: Params) -> bool:
-        """Whether a prompt may go on so, whoever changes it: most do."""
+        """Whether a changed prompt may go on, whoever has changed it: most may."""
         commands = self._exchange.sessions.find(session).commands
         return guards.changed_plainly(commands, given, sent)
 
     def answers(self, carried: Visit, member: bytes, body: bytes) -> Violation | None:
-        """What is wrong with a component's answer to a request."""
+        """The violation in a component's answer to a request; None: there is none."""
         policy_state, upstream, lane = carried.policy_state, carried.upstream, carried.lane.other
         judge, heading, direction = policy_state.judge, carried.heading, lane.direction
         if judge is None or upstream == (member, body):
@@ -268,28 +268,29 @@ class Checks(Part):
 
 
 def passes(policy_state: PolicyState, given: Params, sent: Params, rights: int) -> Params:
-    """The bytes that go on of what broke no rule: what a component may not change goes on as it
-    came. In another spelling a name could stand twice, and who reads on take the other value."""
+    """The params that go on of a message that broke no rule: if the component may not change it, it
+    goes on as it came. In another spelling a name could stand twice, and the next reader could take
+    the other value."""
     changes = rights & CARRY and not policy_state.policy.watched
     return sent if changes or not policy_state.enforced else given
 
 
 def paused(peer: Peer, method: str) -> Malformed:
-    """The error for what a paused component sends of its own."""
+    """The error for a paused component's own message."""
     text = f"`{method}` of its own does not go on: {peer.label} is paused"
     return Malformed(INVALID_REQUEST, text)
 
 
 def lacks(policy_state: PolicyState, right: int, direction: Direction, key: str) -> Violation:
-    """A right that a component lacks as a violation, with what gives it that right."""
-    # The component chose the method: what would read as more than a method is not shown.
+    """The violation of a component that lacks a right, with the words that give it the right."""
+    # The component chose the method: a text that would read as more than a method is not shown.
     word = words.word_for(direction, key if _PLAIN.fullmatch(key) else "_NAME", right)
     cure = words.cure(word or words.TRUSTED, policy_state.denied)
     return Violation(RIGHTS, f"{_MISSING[right].format(key)}\nhint: {cure}")
 
 
 def error(peer: Peer, violation: Violation) -> bytes:
-    """A violation as a JSON-RPC error object for who runs into it."""
+    """A violation as a JSON-RPC error object, for the peer that gets it as its answer."""
     wrong = refusal(peer, violation)
     return jsonrpc.error_object(wrong.code, wrong.text, wrong.data)
 

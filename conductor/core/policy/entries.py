@@ -1,4 +1,4 @@
-"""What a component was given and has not passed on, and the messages that wait for that."""
+"""Messages that a component was given and has not passed on, and messages that wait for these."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from conductor.core.policy.headings import (
 from conductor.core.policy.states import ENDS, TABLE, Event, State
 
 _MOST: Final = 32_768
-"""Notifications of each kind (unforwarded, copied) that one lane remembers: a component may swallow
-as many as it likes …"""
+"""The most notifications of each kind (unforwarded, copied) that one lane remembers: a component
+may swallow any number of them."""
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
-"""… and as much."""
+"""The most bytes of their params."""
 
 _Request = TypeVar("_Request", bound="Request")
 
@@ -38,19 +38,20 @@ class Notification(msgspec.Struct, eq=False):
     params: Params
     heading: Heading
     source: str
-    """Who sent it, by name."""
+    """The name of its sender."""
     number: int
-    """Of the hop by which it came."""
+    """Its number at the hop by which it came."""
     round: int
     """The component's round that delivers it; -1 until it is sent."""
     order: int = 0
-    """Its place among all that came to leave by the same lane."""
+    """Its place among all messages that are to leave by the same lane."""
     frame: bytes = b""
-    """As the component was given it, while it may return that (`Dispatcher.read`)."""
+    """The frame that the component was given, while the component may return it
+    (`Dispatcher.read`)."""
     held: WaitingInOrder | None = None
     """The message that waits until the component has passed this copy on, or had its round."""
     stale: bool = False
-    """Of a copy: whether the same may be the component's own, once its round is over."""
+    """Of a copy whose round is over: whether an equal message may be the component's own."""
 
     @property
     def message(self) -> Message:
@@ -59,20 +60,21 @@ class Notification(msgspec.Struct, eq=False):
 
 
 class WaitingInOrder(msgspec.Struct, eq=False, kw_only=True):
-    """A message that goes past a component and waits for what the component was given before."""
+    """A message that goes past a component and waits for messages that the component was given
+    before."""
 
     heading: Heading = NO_HEADING
     order: int = 0
     round: int = -1
     frame: ClassVar[bytes] = b""
-    """It is not the component's to return."""
+    """Empty: the component was not given it, and cannot return it."""
     ready: bool = True
     """False while it waits for the component's round with its copy."""
 
 
 class Excuse(Enum):
     """Why an error is not a component's own answer: its host reports that it failed, or it could
-    not take the answer to what it passed on."""
+    not take the answer to the request that it passed on."""
 
     GOES_ON = "goes on"
     """The chain goes on."""
@@ -87,13 +89,13 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
     params: Params = UNSET
     heading: Heading = NO_HEADING
     state: State = State.CLOSED
-    """Where it stands; set by `begins`, `moves` and `closes` alone."""
+    """Its state; set by `begins`, `moves` and `closes` alone."""
     order: int = 0
-    """Its place, or that of its answer, among all that came to leave by the same lane."""
+    """Its place, or that of its answer, among all messages that are to leave by the same lane."""
     round: int = -1
     """The component's round that delivers it, or its answer; -1 until it is sent."""
     frame: bytes = b""
-    """As it, or its answer, was given to the component, while it may return that."""
+    """The frame of the request, or of its answer, while the component may return it."""
     method: str
 
     @property
@@ -107,7 +109,7 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
         self.state = State.QUEUED
 
     def moves(self, event: Event) -> None:
-        """It goes where the table says; nothing else sets its state."""
+        """Takes the step that the table has for an event."""
         self.state = TABLE[self.state, event]
 
     def closes(self) -> None:
@@ -135,7 +137,7 @@ class Notifications:
         self._bytes = 0
 
     def add(self, notification: Notification) -> Notification | None:
-        """Adds a notification; returns the oldest if that has to go for it."""
+        """Adds a notification; returns the oldest if it has to make room."""
         self.items[notification] = None
         self._by_heading.setdefault(notification.heading, OrderedDict())[notification] = None
         fingerprint = _fingerprint(notification.method, notification.params)
@@ -157,7 +159,7 @@ class Notifications:
         self._bytes -= size_of(notification.params)
 
     def of(self, heading: Heading) -> list[Notification]:
-        """Those of a key and session."""
+        """The notifications of a key and session, and of the same tool call."""
         return list(self._by_heading.get(heading, ()))
 
     def clear(self) -> None:
@@ -168,16 +170,16 @@ class Notifications:
         self._bytes = 0
 
     def first(self) -> Notification | None:
-        """The oldest."""
+        """The oldest notification."""
         return next(iter(self.items), None)
 
     def same(self, method: str, params: Params) -> Notification | None:
-        """The oldest of equal bytes."""
+        """The oldest notification of equal bytes."""
         same_hash = self._by_bytes.get(_fingerprint(method, params), ())
         return next((other for other in same_hash if other.params == params), None)
 
     def oldest(self, heading: Heading) -> Notification | None:
-        """The oldest of a key and session, and of the same tool call."""
+        """The oldest notification of a key and session, and of the same tool call."""
         return next(iter(self._by_heading.get(heading, ())), None)
 
 

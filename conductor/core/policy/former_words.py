@@ -1,4 +1,4 @@
-"""How rights were written before: each error names the words of now."""
+"""The former words of rights: each error names the words of now."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FORMER: Final = {
     "capabilities=": "claim:",
     "peers=": "peer:",
 }
-"""What rights were called, by the words of now; after `:` and `=` stands what narrows them."""
+"""The former words of rights, with the words of now; behind `:` and `=` stands a scope."""
 _LISTS: Final = ("profile", "grant", "grants")
 """Options whose values were rights as they are here; the values of others stand behind `=`."""
 FORMER_OPTIONS: Final = (
@@ -43,7 +43,8 @@ FORMER_OPTIONS: Final = (
 
 
 def former(text: str) -> str:
-    """How a right, or an option with its value, is written now; empty: it was no right."""
+    """The words of now for a former right, or a former option with its value; empty: it was
+    none."""
     option, _, values = text.partition("=")
     if option not in FORMER_OPTIONS:
         return _now(text)

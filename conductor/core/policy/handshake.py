@@ -1,4 +1,4 @@
-"""`initialize` where policies are: what a component may make of it, and of its answer."""
+"""`initialize` where policies are: how a component may change it, and its answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADING: Final = Heading(INITIALIZE, None)
 
 
 class PolicedHandshake(Part):
-    """The part of a router that handles `initialize`."""
+    """The part of a router that handles `initialize` of policed components."""
 
     @staticmethod
     def takes_part(peer: Peer) -> bool:
@@ -74,7 +74,7 @@ class PolicedHandshake(Part):
 
     @staticmethod
     def came_back(handshake: Handshake, member: bytes, body: bytes) -> None:
-        """What a component has passed on of `initialize` is answered."""
+        """The `initialize` that a component has passed on is answered."""
         handshake.upstream = (member, body)
         if handshake.answer_goes_past:
             _goes_past(handshake)
@@ -113,7 +113,7 @@ class PolicedHandshake(Part):
 
 
 def _goes_past(handshake: Handshake) -> None:
-    """The answer to what a component passed on is the answer to what it was given."""
+    """The answer to the `initialize` that a component passed on answers the one it was given."""
     pending, onward = handshake.pending, handshake.onward
     assert onward is not None
     pending.answer_number = onward.answer_number

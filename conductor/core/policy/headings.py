@@ -1,4 +1,4 @@
-"""What a policy reads of a message: its key, its session, and which of many things it is about."""
+"""The facts that a policy reads of a message: its key, its session, and the thing it is about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
 
 
 class Heading(NamedTuple):
-    """What the engine reads of a message before it decides anything about it."""
+    """The facts that the engine reads of a message before it decides anything about it."""
 
     key: str
     session: str | None
@@ -24,7 +24,7 @@ class Heading(NamedTuple):
 
 
 NO_HEADING: Final = Heading("", None)
-"""Of what nobody puts in order."""
+"""The heading of messages that nobody puts in order."""
 
 
 class Message(NamedTuple):
@@ -36,7 +36,7 @@ class Message(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What policies call it by."""
+        """The key by which policies name it."""
         return self.heading.key
 
     @property
@@ -60,7 +60,7 @@ NO_MESSAGE: Final = Message("", UNSET, NO_HEADING)
 
 
 class Update(msgspec.Struct):
-    """What an update is, and the tool call or message it is about."""
+    """The kind of an update, and the tool call or message it is about."""
 
     sessionUpdate: str = ""  # noqa: N815 - the wire's names
     toolCallId: str | None = None  # noqa: N815
@@ -68,7 +68,7 @@ class Update(msgspec.Struct):
 
 
 class SessionNames(msgspec.Struct):
-    """Where the name of a session stands."""
+    """The members that hold the name of a session."""
 
     sessionId: str | None = None  # noqa: N815
     session_id: str | None = None
@@ -116,7 +116,7 @@ def session_of(params: Params) -> str | None:
 
 
 def heading(method: str, params: Params, session: str | None = None) -> Heading:
-    """Reads a message's key and what else a policy needs; never raises, whatever the bytes.
+    """Reads a message's key, session and detail; never raises, whatever the bytes.
 
     `session`: what `session_of` reads of the params, where somebody has read that already.
     """

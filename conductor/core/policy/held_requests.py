@@ -41,7 +41,8 @@ _BOUNDED: Final = frozenset({*SETUP, *SETTINGS, LIST, "session/status"})
 
 
 class HeldRequests(Part, ABC):
-    """The requests that components hold; `PolicedRequests` adds how they come to them and leave."""
+    """The requests that components hold; `PolicedRequests` adds how these come, and how they
+    leave."""
 
     @abstractmethod
     def route(self, lane: Lane, message: Message, pending: Visit) -> None:
@@ -52,8 +53,8 @@ class HeldRequests(Part, ABC):
     def came_back(
         self, carried: Visit, pending: Visit, member: bytes, body: bytes, frame: bytes
     ) -> None:
-        """The answer to a request that a component passed on is delivered to it, as `frame`: to
-        amend, or as a copy."""
+        """The answer to a request that a component passed on is delivered to the component, as
+        `frame`: to amend, or as a copy."""
         carried.upstream = (member, body)
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
@@ -87,9 +88,9 @@ class HeldRequests(Part, ABC):
         self._parts.notifications.defer(carried.held)
 
     def reply_in_order(self, pending: Visit, member: bytes, body: bytes) -> None:
-        """Answers a request in order: the answer waits for what the components that it goes past
-        were given before, or for their round with their copy, where its place among texts means
-        something."""
+        """Answers a request in order. The answer waits for messages that the components which it
+        goes past were given before; or for their round with their copy, where its place among texts
+        means something."""
         while pending.bypassed:
             lane, heading, copy = pending.bypassed[-1]
             # Taken off before anything waits: then it goes on at the components further out.
@@ -123,7 +124,7 @@ class HeldRequests(Part, ABC):
         return copy if placed else None
 
     def finish(self, carried: Visit) -> None:
-        """Answers a request as those after the component did."""
+        """Answers a request with the answer that came back from behind the component."""
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
             return
@@ -185,7 +186,7 @@ class HeldRequests(Part, ABC):
         self._give_up(carried, error(lane.peer, violation))
 
     def hands_back(self, carried: Visit, member: bytes, body: bytes) -> None:
-        """What a component answers goes on."""
+        """A component's answer goes on."""
         if carried.method in FOLLOWED:
             self._learn(carried, member, body)
         if self._exchange.audited:
@@ -221,8 +222,8 @@ class HeldRequests(Part, ABC):
     def _give_up(self, carried: Visit, why: bytes) -> None:
         """A component loses a request by a violation, or since it failed.
 
-        Its answer is the one that came back. One that was not passed on goes on unchanged; if the
-        component fails closed, or nobody else can answer it, it is answered with the error `why`.
+        Its answer is the one that came back. A request that was not passed on goes on unchanged; if
+        the component fails closed, or nobody else can answer it, its answer is the error `why`.
         """
         if carried.state is State.RETURNED:
             self.finish(carried)
@@ -232,7 +233,7 @@ class HeldRequests(Part, ABC):
             self._continue_without(carried)
 
     def _learn(self, carried: Visit, member: bytes, body: bytes) -> None:
-        """Remembers what an answer that goes on says about sessions."""
+        """Remembers the facts about sessions in an answer that goes on."""
         policy_state = carried.policy_state
         if member != b"result" or not policy_state.enforced:
             return
@@ -243,9 +244,9 @@ class HeldRequests(Part, ABC):
             sessions.added(policy_state.name, body, carried.heading.session)
 
     def answered_past(self, carried: Visit, member: bytes, body: bytes) -> None:
-        """A component answers a request after the answer has gone past it: its own is not sent. If
-        the two differ, the component lacks a right; unless it has failed, say since it could not
-        take its copy."""
+        """A component answers a request after the answer has gone past it: its own answer is not
+        sent. If the two differ, the component lacks a right; unless it has failed, say since it
+        could not take its copy."""
         upstream = carried.upstream
         excused = carried.excused is not None and member == b"error"
         if upstream is None or excused or same_answer(upstream, member, body):
@@ -269,9 +270,9 @@ class HeldRequests(Part, ABC):
     # -- the end of a carried request --------------------------------------------------------------
 
     def _close(self, carried: Visit, *, goes_on: bool = False) -> None:
-        """The component does not hold a request any more. For a while its messages about that are
-        still recognised, by its id: its params, perhaps megabytes, are not kept. `goes_on`: others
-        get the request, and what the component says is none of it."""
+        """The component does not hold a request any more. For a while its messages about the
+        request are still recognised, by the id; the params, perhaps megabytes, are not kept.
+        `goes_on`: others get the request, and messages of the component are no part of it."""
         passed, lane, id_ = carried.state is State.PASSED, carried.lane, carried.target_id
         frame = carried.frame
         carried.closes()
@@ -291,10 +292,10 @@ class HeldRequests(Part, ABC):
         lane.other.in_flight.keep(id_, carried, left)
 
     def over(self, carried: Visit, member: bytes, body: bytes) -> None:
-        """Answers a request in order, and sends on what has waited for it."""
+        """Answers a request in order, and sends on messages that have waited for it."""
         # Closed before its answer: else `Exchange.reply` would close it (`answered_elsewhere`).
         self._close(carried)
-        # The answer before what has waited for it.
+        # The answer goes before the messages that have waited for it.
         if carried.bypassed:
             self.reply_in_order(carried, member, body)
         else:
@@ -302,7 +303,7 @@ class HeldRequests(Part, ABC):
         self._release(carried.lane)
 
     def _release(self, lane: Lane) -> None:
-        """Sends on what has waited for a request of the component at `lane`."""
+        """Sends on messages that have waited for a request of the component at `lane`."""
         for side in (lane.other, lane):
             if side.in_flight.waiting:
                 self._parts.waits.release(side)
@@ -341,8 +342,8 @@ class HeldRequests(Part, ABC):
 
     @staticmethod
     def answer_lost(lane: Lane, key: bytes) -> None:
-        """A component cannot take the answer to what it has sent under this id: if it has passed a
-        request on so, an error that it answers is not its own."""
+        """A component cannot take the answer to the request that it has sent under this id. If it
+        has passed a request on by that one, its error for the asker is not its own."""
         handshake = lane.peer.handshake
         onward = handshake.onward if handshake is not None else None
         if handshake is not None and onward is not None and onward.key == key:
@@ -353,8 +354,8 @@ class HeldRequests(Part, ABC):
                     carried.excused = Excuse.GOES_ON
 
     def lost(self, carried: Visit) -> bool:
-        """The component is gone, or cannot take the request; whether that goes on without it, or
-        has its answer now."""
+        """The component is gone, or cannot take the request. Returns whether the request goes on
+        without the component, or has its answer now."""
         policy_state = carried.policy_state
         if not policy_state.enforced:
             return False
@@ -382,7 +383,7 @@ class HeldRequests(Part, ABC):
 
 
 def crossing(lane: Lane, message: Message, pending: Visit) -> Message:
-    """A request as it leaves a peer by `lane`; its answer gets the ids back that it has now."""
+    """A request as it leaves a peer by `lane`; its answer gets back the ids of the request now."""
     ids, across = lane.renames, lane.across
     assert ids is not None
     assert across is not None

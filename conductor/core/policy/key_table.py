@@ -1,7 +1,7 @@
-"""The table of keys: what a component has to do with each kind of message, at most.
+"""The table of keys: the most that a component may have to do with each kind of message.
 
 A *key* is a method, and for `session/update` a method and a kind: `session/update[tool_call]`.
-What a component has to do with a key is one of three modes:
+A component has one of three modes for each key:
 
     past    the message goes on at once; the component hears nothing
     copy    the message goes on at once; the component gets a copy
@@ -33,8 +33,8 @@ ANSWER: Final = 4
 AMEND: Final = 8
 DROP: Final = 16
 ORIGINATE: Final = 32
-"""What a component holds on a key; with neither `copy` nor `carry` the message goes past it. Plain
-numbers: arithmetic on flags is slow, and every message needs it."""
+"""The rights of a component on a key; with neither `copy` nor `carry` the message goes past it.
+Plain numbers: arithmetic on flags is slow, and every message needs it."""
 RIGHTS: Final = {
     "copy": COPY,
     "carry": CARRY,
@@ -43,7 +43,7 @@ RIGHTS: Final = {
     "drop": DROP,
     "originate": ORIGINATE,
 }
-"""By name, in the order in which people read them."""
+"""The rights by name, in the order in which people read them."""
 
 
 def names_of(rights: int) -> list[str]:
@@ -52,15 +52,16 @@ def names_of(rights: int) -> list[str]:
 
 
 EVERYTHING: Final = COPY | CARRY | ANSWER | AMEND | DROP | ORIGINATE
-"""What a component holds on the traffic of MCP servers it declared, and a trusted one on all."""
+"""The rights of a component on messages of MCP servers that it declared, and those of a trusted
+component on all messages."""
 PLACE: Final = 1 << len(RIGHTS)
 """A component that carries texts holds this right on messages with a place among those texts: they
 wait for the component's round with its copy, so that texts it held back leave before them."""
 
 COPIES: Final = COPY
-"""The modes by which a component gets a message that goes on without it …"""
+"""The modes by which a component gets a message that goes on without it."""
 SEEN: Final = COPIES | CARRY
-"""… and those by which it gets a message at all."""
+"""The modes by which a component gets a message at all."""
 
 SESSION_NAMES: Final = ("sessionId", "session_id")
 """The members that name a session, in both spellings."""
@@ -73,8 +74,9 @@ STOP: Final = "session/cancel"
 CLOSING: Final = ("session/close", "session/delete")
 """These end a session with its turns."""
 SETTINGS: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
-"""What sets a mode, a model or an option: the user alone, and the conductor in their place where a
-session of a component's becomes theirs; in its own sessions a component sets nothing, either."""
+"""The requests that set a mode, a model or an option. The user alone sends them, and the conductor
+in the user's place where a session of a component's becomes the user's. A component sets nothing in
+its own sessions, either."""
 LIST: Final = "session/list"
 AFTER_PROMPTS: Final = frozenset({*SETTINGS, "session/archive", "session/unarchive"})
 """These wait behind a prompt of their session that a component still holds."""
@@ -82,11 +84,12 @@ AFTER_PROMPTS: Final = frozenset({*SETTINGS, "session/archive", "session/unarchi
 UPDATE: Final = "session/update"
 REQUESTS: Final = frozenset({PROMPT, *SETUP, *SETTINGS})
 NOTIFICATIONS: Final = frozenset({UPDATE, STOP})
-"""What a component may send of its own as a request only, and as a notification only."""
+"""The methods that a component may send of its own as a request only (`REQUESTS`), and as a
+notification only."""
 PERMISSION: Final = "session/request_permission"
 MCP_FAMILIES: Final = ("mcp/", "_mcp/", "_scp/mcp")
 NO_QUESTIONS: Final = ("fs/", "terminal/", *MCP_FAMILIES)
-"""How requests of the agent begin that no user answers."""
+"""The prefixes of requests of the agent that no user answers."""
 
 TEXT_KINDS: Final = (
     "user_message_chunk",
@@ -111,7 +114,7 @@ WORDED_KINDS: Final = (
 
 OPTIONS_KIND: Final = "config_option_update"
 MODE_KINDS: Final = ("current_mode_update", OPTIONS_KIND)
-"""What tells of settings: the mode, and all options."""
+"""The kinds of update that tell of settings: the mode, and all options."""
 COMMANDS_KIND: Final = "available_commands_update"
 SUGGESTIONS_KIND: Final = "prompt_suggestions_update"
 """Prompts that the user may send by a click."""
@@ -160,15 +163,15 @@ class Row(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     full: int
     rule: str
-    """What `carry` may change, and the like: a sentence for people."""
+    """The changes that `carry` allows, and the like: a sentence for people."""
     more: int = 0
-    """What a word may give besides."""
+    """The rights that a word may give besides."""
     grants: dict[str, int] = {}
-    """What named grants add, by name."""
+    """The rights that named grants add, by name."""
 
     @property
     def most(self) -> int:
-        """Everything that can be held on these keys."""
+        """All rights that can be held on these keys."""
         held = self.full | self.more
         for right in self.grants.values():
             held |= right
@@ -188,21 +191,22 @@ BESIDE: Final = {
     "browser": ("_zed/open_url*",),
     "log": ("_scp/log*",),
 }
-"""What reaches a person beside the session, by the word in `Grants.editor`."""
+"""The messages that reach a person beside the session, by the word in `Grants.editor`."""
 READ: Final = "fs/read_text_file"
 EDITOR: Final = {**BESIDE, "read": (READ,), "terminal": ("terminal/*",), "widget": (), "ask": ()}
-"""All that `Grants.editor` gives: also what an agent may ask of any client. Guards look at
-`widget`, for pages with scripts, and at `ask`, for questions of a component's MCP servers."""
+"""All messages that `Grants.editor` gives: also requests that an agent may send any client. Guards
+look at `widget`, for pages with scripts, and at `ask`, for questions of a component's MCP
+servers."""
 OF_EDITOR: Final = tuple(
     key.removesuffix("*") for keys in BESIDE.values() for key in keys if key.startswith("_scp/")
 )
-"""How the methods begin that are for the editor's desk (docs/editors.md): it refuses those that it
+"""The prefixes of methods for the editor's desk (docs/editors.md): the desk refuses those that it
 does not know, and no editor gets them."""
 LOG: Final = "_scp/log"
 EVENTS: Final = ("_scp/html_panel/event", "_scp/file_comment/reply", "_scp/file_comment/event")
-"""What the editor sends to the owner of a panel or comment, and to nobody else."""
+"""The messages that the editor sends to the owner of a panel or comment, and to nobody else."""
 STAMP: Final = "conductor.component"
-"""The member of `_meta` that says which component a message of these is of."""
+"""The member of `_meta` that names the component of such a message."""
 
 ROWS: Final[tuple[Row, ...]] = (
     Row(
@@ -372,7 +376,7 @@ ROWS: Final[tuple[Row, ...]] = (
         for direction in (_DOWN, _UP)
     ),
 )
-"""Every key that a row speaks of; all else goes past every policed component."""
+"""Every key that has a row; messages of all other keys go past every policed component."""
 
 _NEVER: Final = Row(_DOWN, (), 0, "goes past")
 _OF_KEYS: Final = {(row.direction, key): row for row in ROWS for key in row.keys}
@@ -380,7 +384,7 @@ _OF_KEYS: Final = {(row.direction, key): row for row in ROWS for key in row.keys
 
 
 def row_of(direction: Direction, key: str) -> Row:
-    """The row about a key; an empty row for what no row knows."""
+    """The row about a key; an empty row for a key that no row knows."""
     if (row := _OF_KEYS.get((direction, key))) is not None:
         return row
     return next((r for r in ROWS if r.direction is direction and r.covers(key)), _NEVER)

@@ -1,4 +1,4 @@
-"""Notifications where policies are: through who carries them, past all others."""
+"""Notifications where policies are: through the components that carry them, past all others."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class PolicedNotifications(Part):
             self._learn(policy_state, notification.heading, sent)
             changes.notification(self._exchange, lane, notification, sent)
             source = Source(lane, self._exchange.number, notification.number)
-            # A trusted component may well make another message of it, so that one is read anew.
+            # A trusted component may well make another message of it, so its message is read anew.
             heading = notification.heading if policy_state.enforced else read_heading(method, sent)
             self._leave(lane, source, Message(method, sent, heading))
         else:
@@ -113,10 +113,10 @@ class PolicedNotifications(Part):
     def _allowed(
         self, lane: Lane, notification: Notification, params: Params, rights: int
     ) -> Params | None:
-        """The params that go on of a carried notification that a component passes on as `params`.
+        """The params that go on, of a carried notification that a component passes on as `params`.
 
-        Where it breaks a rule these are the ones it was given; None if it is too late for that, or
-        if the component fails closed and may drop it.
+        If it breaks a rule, they are the params that it was given. None: it is too late for these,
+        or the component fails closed and may drop the notification.
         """
         violation = self._parts.checks.forwards(lane, notification, params, rights)
         if violation is None:
@@ -177,8 +177,8 @@ class PolicedNotifications(Part):
             self._leave(lane, source, read_message(method, params))
 
     def shows(self, peer: Peer, session: str, kind: str, **held: object) -> None:
-        """The conductor sends an update of a session, as the peer calls that, in the peer's
-        place."""
+        """The conductor sends an update of a session in the peer's place. `session`: the peer's id
+        of it."""
         update = {"sessionUpdate": kind, **held}
         params = Raw(json_text.encode({"sessionId": session, "update": update}))
         self.send_for(peer.p, UPDATE, params)
@@ -223,15 +223,15 @@ class PolicedNotifications(Part):
         self._exchange.notify(lane, method, params, source)
 
     def _is_for_own_turn(self, lane: Lane, message: Message, rights: int) -> bool:
-        """Whether a notification is about a turn of the component's own alone; the component gets a
-        copy, and one too of what the client sees of such a turn."""
+        """Whether a notification is about a turn of the component's own alone. The component gets a
+        copy of it, and also copies of updates of such a turn that the client sees."""
         policy_state, turns = lane.peer.policed, self._parts.turns
         key, session = message.key, message.session
         alone = turns.heard_alone(policy_state, lane, message.heading)
         if not alone and turns.heard_too(policy_state, message.heading) and not rights & COPY:
             self._parts.observers.notification(lane, message, must=key == _STATE)
         own_session = turns.is_own_session(policy_state, session)
-        # To the user their own turn runs on while one of the component's runs within it.
+        # To the user, the user's turn runs on while one of the component's runs within it.
         within = (
             key == _STATE
             and bool(policy_state.policy.grants.turns)
@@ -246,7 +246,7 @@ class PolicedNotifications(Part):
         return own_session or within or alone
 
     def show_withheld(self, lane: Lane, session: str | None) -> None:
-        """What tools did in hidden turns of the component at `lane` goes on past it, in this
+        """Updates of tools in hidden turns of the component at `lane` go on past it, in this
         session (None: in any): the agent asks something there, or the component is gone."""
         for source, message in self._parts.turns.unhide(lane.peer.policed, session):
             if not self._waits(lane, source, message, 0):
@@ -254,8 +254,8 @@ class PolicedNotifications(Part):
                 self._leave(lane.other, source, message)
 
     def _waits(self, lane: Lane, source: Source, message: Message, rights: int) -> bool:
-        """Copies to a component what goes past it; whether that waits for what the component was
-        given before, or for its round with the copy."""
+        """Copies to a component a message that goes past it. Returns whether the message waits for
+        those that the component was given before, or for its round with the copy."""
         onward = lane.other
         held: Waiting | None = None
         if rights & PLACE or onward.in_flight.must_wait(message.heading):
@@ -269,7 +269,7 @@ class PolicedNotifications(Part):
         return True
 
     def defer(self, waiting: Waiting) -> None:
-        """Has a message wait that would leave a component, no longer than a round."""
+        """Has a message wait before it leaves a component, no longer than a round."""
         waiting.round = waiting.lane.peer.policed.round
         waiting.lane.in_flight.hold(waiting)
         self._parts.deadlines.round(waiting.lane, waiting)
@@ -281,7 +281,8 @@ class PolicedNotifications(Part):
 
     def _is_kept(self, onward: Lane, source: Source, message: Message) -> bool:
         """Whether a notification that goes past a component says, in version 2, that the turn is
-        over in which a turn of the component's nests: then it goes on when that is over."""
+        over in which a turn of the component nests: then it waits for the end of the nested
+        turn."""
         policy_state = onward.peer.policed
         if message.key != _STATE or not policy_state.enforced:
             return False
@@ -310,7 +311,7 @@ class PolicedNotifications(Part):
             peer.backlog.append(Waiting(Next.GIVEN, lane, (source, notification)))
 
     def send_late(self, lane: Lane, source: Source, notification: Notification) -> None:
-        """Sends a component a notification that has waited for it, if that still does."""
+        """Sends a component a notification that has waited for it, if it is still carried."""
         peer, in_flight = lane.peer, lane.other.in_flight
         if not peer.ready:
             if peer.closure is None:
@@ -340,7 +341,8 @@ class PolicedNotifications(Part):
             self._parts.deadlines.after(ROUND, Round(lane, copies))
 
     def _time_is_up(self, lane: Lane, notifications: list[Notification]) -> None:
-        """Sends on what has waited for carried notifications that hold up nothing any more."""
+        """Sends on messages that have waited for carried notifications: these hold up nothing
+        now."""
         for notification in notifications:
             self._treat_as_swallowed(lane, notification)
         self._parts.observers.prompts_go_on(lane)
@@ -351,8 +353,8 @@ class PolicedNotifications(Part):
     def leaves(self, lane: Lane, entry: Notification | Visit) -> None:
         """A component passes on an entry by `lane`.
 
-        Its turn is over for what it was given before that in the session: unforwarded notifications
-        count as swallowed. Older ones of the same key are dropped.
+        Its turn is over for messages that it was given before in the session: such notifications
+        count as swallowed. Older unforwarded notifications of the same key are dropped.
         """
         in_flight = lane.in_flight
         if type(entry) is Notification and entry in in_flight.unforwarded.items:
@@ -429,13 +431,14 @@ class PolicedNotifications(Part):
         lane.in_flight.stand_in(notification, held)
 
     def leave_unchanged(self, lane: Lane, notification: Notification) -> None:
-        """A notification leaves a component that has not passed it on, as that was given it."""
+        """A notification leaves a component that has not passed it on, as the component got it."""
         number = self._exchange.next_number()
         source = Source(lane, number, notification.number, own=True)
         self._leave(lane, source, notification.message)
 
     def gone(self, peer: Peer) -> None:
-        """A component is gone: what it carried, and what waits for that."""
+        """A component is gone: notifications that it carried are settled, and those that wait go
+        on."""
         if peer.policy_state is not None:
             if peer.p.across is not None:
                 self.show_withheld(peer.p.other, None)
@@ -443,13 +446,14 @@ class PolicedNotifications(Part):
                 self._lost(lane, settled=False)
 
     def settled(self, peer: Peer) -> None:
-        """A component ends with its chain: what it has not passed on it never will."""
+        """A component ends with its chain: it never passes on the notifications that it still
+        has."""
         if peer.policy_state is not None:
             for lane in (peer.p, peer.p.other):
                 self._lost(lane, settled=True)
 
     def _lost(self, lane: Lane, *, settled: bool) -> None:
-        """A component has ended, and what it carried is lost with it.
+        """A component has ended, and the notifications that it carried are lost with it.
 
         `settled`: its whole chain has ended, so that it never passes on the rest.
         """

@@ -21,11 +21,11 @@ from conductor.core.state import Lane, Next, Peer, Visit, Waiting, copy_of
 
 _MOST_WAITING: Final = 4096
 _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
-"""Copies that wait for a component that is still being initialized."""
+"""The most copies, and bytes of them, that wait for a component that is still being initialized."""
 
 
 class Observers(Part):
-    """The copies that components get, and what they do with them."""
+    """The copies that components get, and those that they pass on."""
 
     # -- notifications -------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ class Observers(Part):
         must: bool = False,
     ) -> None:
         """Sends the component at `lane` a copy of a notification; `held` waits for its round with
-        that. `must`: also if the component is too slow for copies."""
+        the copy. `must`: also if the component is too slow for copies."""
         peer, policy_state = lane.peer, lane.peer.policed
         if not peer.ready:
             if held is not None:
@@ -54,8 +54,8 @@ class Observers(Part):
     # -- requests ------------------------------------------------------------------------------
 
     def request(self, lane: Lane, message: Message, original: Visit) -> Visit:
-        """Sends the component at `lane` a copy of a request. That of a prompt of a component's own
-        says whose it is."""
+        """Sends the component at `lane` a copy of a request. The copy of a component's own prompt
+        names that component."""
         by = _sender(original) if message.method == PROMPT else ""
         copy = self.follow(original, _of(by, message) if by else message)
         self.give(lane, copy, original)
@@ -83,14 +83,16 @@ class Observers(Part):
             self._exchange.cancel_hop(copy)
 
     def sees_first(self, prompt: Visit) -> None:
-        """A prompt waits for a component that has copies of set-ups: it gets the answers to these
-        once it has passed them on, and is to know of a session before it is prompted there."""
+        """A prompt waits for a component that has copies of set-ups. The component gets the answers
+        to these once it has passed them on, and is to know a session before it is prompted
+        there."""
         lane = prompt.lane
         lane.peer.backlog.append(Waiting(Next.GIVEN, lane, prompt))
         self._parts.deadlines.round(lane.other, prompt)
 
     def seen(self, copy: Visit) -> None:
-        """A component has passed a copy on, or has answered it: what waits for that goes on."""
+        """A component has passed a copy on, or has answered it: messages that wait for this go
+        on."""
         if copy.target is not None:  # `initialize` has none
             copy.target.other.in_flight.set_ups.pop(copy, None)
             self.prompts_go_on(copy.target.other)
@@ -124,7 +126,7 @@ class Observers(Part):
             self._exchange.reply(pending, member, body, copy=True)
 
     def take(self, lane: Lane, message: Message, pending: Visit) -> Visit | None:
-        """The copy that a component passes on by `lane`; None if it is none."""
+        """The copy that a component passes on by `lane`; None: its message is no copy."""
         in_flight, policy_state = lane.in_flight, lane.peer.policed
         if lane.peer.sideband or policy_state.policy.ids == "kept":
             copy = in_flight.copies.get(pending.key)
@@ -149,7 +151,7 @@ def _sender(prompt: Visit) -> str:
 
 
 def _of(name: str, message: Message) -> Message:
-    """A prompt, with the component whose it is."""
+    """A prompt, with the name of its component."""
     members = read_members(message.params) or {}
     meta = read_members(members.get("_meta", Raw(b"{}"))) or {}
     stamped = write_members({**meta, STAMP: Raw(json_text.encode(name))})

@@ -1,9 +1,10 @@
-"""In which order messages leave a component by one lane.
+"""The order in which messages leave a component by one lane.
 
-There is one queue by order of arrival. What the component carries holds up what goes past it,
-within one session, until it has passed that on, or has had its round: for a guest one delivery and
-what it returned, for a program a deadline. Carried notifications that it has not passed on by then
-are unforwarded: it may still pass them on, changed or not, but they hold up nothing any more.
+There is one queue by order of arrival. A message that the component carries holds up messages of
+the same session that go past, until the component has passed it on, or has had its round: for a
+guest one delivery and the lines it returned, for a program a deadline. Carried notifications that
+it has not passed on by then are unforwarded: it may still pass them on, changed or not, but they
+hold up nothing any more.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _Request = TypeVar("_Request", bound=Request)
 
 
 def _holds_up(entry: Entry, session: str | None) -> bool:
-    """Whether an entry of a queue holds up what comes after it in a session; what is of no session
-    keeps its order among what goes past, and behind notifications that are carried."""
+    """Whether an entry of a queue holds up later messages of a session. Messages of no session keep
+    their order among those that go past, and behind carried notifications."""
     if session is None:
         return type(entry) is Notification or (
             isinstance(entry, WaitingInOrder) and entry.heading.session is None
@@ -46,7 +47,7 @@ def _holds_up(entry: Entry, session: str | None) -> bool:
 
 
 class InFlight(Generic[_Request]):
-    """What a component was given that would leave it by one lane."""
+    """The messages that a component was given and that would leave it by one lane."""
 
     __slots__ = (
         "_came",
@@ -68,7 +69,7 @@ class InFlight(Generic[_Request]):
 
     def __init__(self) -> None:
         self.queue: deque[Entry] = deque()
-        """What holds up others, and what waits, in order of arrival."""
+        """Entries that hold up others, and messages that wait, in order of arrival."""
         self.waiting: dict[str | None, int] = {}
         """How many messages wait in the queue, by session."""
         self.releasing = False
@@ -78,34 +79,34 @@ class InFlight(Generic[_Request]):
         self.copied_notifications = Notifications()
         """Copies of notifications."""
         self.requests: dict[bytes, _Request] = {}
-        """Requests that the component carries, by the id they were delivered under …"""
+        """The requests that the component carries, by the id they were delivered under."""
         self.unpassed: dict[_Request, None] = {}
-        """… those of them that it has, and may be about to pass on, the oldest first …"""
+        """The requests among them that it has, and may be about to pass on, the oldest first."""
         self._closed: deque[tuple[bytes, _Request]] = deque()
-        """… and those among them of which only what is left is kept, the oldest first."""
+        """The closed requests among them, of which only the rest is kept, the oldest first."""
         self._prompts: dict[str | None, dict[_Request, None]] = {}
-        """Those that are prompts and not closed, by session."""
+        """The requests that are prompts and not closed, by session."""
         self.copies: dict[bytes, _Request] = {}
-        """Copies of requests, likewise."""
+        """Copies of requests, by the id they were delivered under."""
         self.set_ups: dict[_Request, None] = {}
-        """Those that set sessions up, until the component has passed them on or had its round with
-        them: prompts that it carries wait for that."""
+        """The copies that set sessions up, until the component has passed them on or had its round
+        with them: prompts that it carries wait until then."""
         self.shown: _Request | None = None
         """The last request whose answer the component was given, to amend or as a copy."""
         self._copied = 0
         self._came = 0
         self._left: dict[str, int] = {}
-        """The youngest that has left, by session."""
+        """The place of the youngest message that has left, by session."""
 
-    # -- the order it came in ------------------------------------------------------------------
+    # -- the order of arrival ------------------------------------------------------------------
 
     def comes(self) -> int:
-        """The place of a message that comes now among all that did."""
+        """The place of a message that comes now among all that have come."""
         self._came += 1
         return self._came
 
     def in_order(self, session: str | None, order: int) -> bool:
-        """Records that a message leaves; whether no later message of its session has left before.
+        """Records that a message leaves; False: a later message of its session has left before.
 
         Messages of no session have no order.
         """
@@ -119,10 +120,10 @@ class InFlight(Generic[_Request]):
             del self._left[next(iter(self._left))]
         return True
 
-    # -- what goes past ------------------------------------------------------------------------
+    # -- messages that go past -----------------------------------------------------------------
 
     def must_wait(self, heading: Heading) -> bool:
-        """Whether a message that goes past must wait for what came before it."""
+        """Whether a message that goes past must wait for messages that came before it."""
         session = heading.session
         # For these a held prompt counts even after its round, when it has left the queue: a setting
         # that the user chose after a prompt must not reach the agent before it.
@@ -130,7 +131,7 @@ class InFlight(Generic[_Request]):
             return True
         if not self.queue:
             return False
-        # What waits is counted: else each message of a flood would walk all that came before.
+        # Waiting messages are counted: else each message of a flood would walk all before it.
         return session in self.waiting or any(_holds_up(entry, session) for entry in self.queue)
 
     def holds_prompt(self, session: str | None) -> bool:
@@ -149,7 +150,7 @@ class InFlight(Generic[_Request]):
             self._prompts.setdefault(request.heading.session, {})[request] = None
 
     def close(self, request: _Request) -> None:
-        """The component does not carry it any more."""
+        """The component does not carry a request any more."""
         self.unpassed.pop(request, None)
         if self.queue:
             self.leave(request)
@@ -160,8 +161,8 @@ class InFlight(Generic[_Request]):
                 del self._prompts[session]
 
     def keep(self, id_: bytes, request: _Request, left: _Request) -> None:
-        """Keeps what is left of a request that is closed, if this id is its own. Of too many the
-        oldest is forgotten."""
+        """Keeps the rest of a request that is closed, if this id is its own. Of too many the oldest
+        is forgotten."""
         requests, closed = self.requests, self._closed
         if requests.get(id_) is not request:
             return
@@ -197,7 +198,7 @@ class InFlight(Generic[_Request]):
 
     def stand_in(self, notification: Notification, held: WaitingInOrder) -> None:
         """Has a message wait in the place of a carried notification."""
-        # The place of the notification, not the last: what came after it must not overtake it.
+        # The place of the notification, not the last: later messages must not overtake it.
         held.order = notification.order
         self.queue[self.queue.index(notification)] = held
         self._count(held, 1)
@@ -205,7 +206,7 @@ class InFlight(Generic[_Request]):
     def freed(self) -> WaitingInOrder | None:
         """The next message that need not wait any more, taken out."""
         blocked: set[str | None] = set()
-        # Sessions with messages that wait, less those where the scan has met what holds them up.
+        # Sessions with messages that wait, less those where the scan has met the entry before them.
         # At zero the scan ends: without this bound each release would walk the whole queue.
         left = len(self.waiting)
         for entry in self.queue:
@@ -226,7 +227,7 @@ class InFlight(Generic[_Request]):
                     left -= held_up in self.waiting
         return None
 
-    # -- what is carried -----------------------------------------------------------------------
+    # -- carried messages ----------------------------------------------------------------------
 
     def same(self, method: str, params: Params) -> Notification | None:
         """The oldest carried notification of equal bytes."""
@@ -249,7 +250,7 @@ class InFlight(Generic[_Request]):
         return None
 
     def before(self, entry: Entry) -> list[Entry]:
-        """What stands before an entry of the queue, oldest first."""
+        """The entries before an entry of the queue, oldest first."""
         return list(islice(self.queue, self.queue.index(entry)))
 
     def leave(self, entry: Notification | Request) -> None:
@@ -261,9 +262,9 @@ class InFlight(Generic[_Request]):
             queue.remove(entry)
 
     def had_round(self, round_: int) -> list[Notification]:
-        """What was delivered before a round began that is over. Messages that waited for the round
-        of their copy are ready, requests hold up nothing any more; what becomes of notifications
-        is for the caller."""
+        """The notifications that were delivered before a round began that is over; the caller
+        settles them. Messages that waited for the round of their copy are ready, and requests hold
+        up nothing any more."""
         notifications: list[Notification] = []
         requests: list[Request] = []
         for copy in [copy for copy in self.set_ups if copy.round < round_]:
@@ -283,7 +284,7 @@ class InFlight(Generic[_Request]):
         return notifications
 
     def until(self, last: WaitingInOrder | Notification) -> list[Notification]:
-        """The same for what stands before a message that has waited long enough, and for that."""
+        """As `had_round`, for a message that has waited long enough, and the entries before it."""
         notifications: list[Notification] = []
         for entry in [*self.before(last), last]:
             if type(entry) is Notification:
@@ -295,7 +296,7 @@ class InFlight(Generic[_Request]):
         return notifications
 
     def overtakes(self, held: WaitingInOrder) -> bool:
-        """Whether a message that waits for what is not given yet may go on now; taken out."""
+        """Whether a message that waits for entries not given yet may go on now; it is taken out."""
         key, session = held.heading.key, held.heading.session
         if key in AFTER_PROMPTS and self.holds_prompt(session):
             held.ready = True

@@ -1,4 +1,4 @@
-"""Answers of a component's own: the error or the refusal that somebody is shown says whose it is.
+"""Answers of a component's own: an error or a refusal that somebody is shown names the component.
 
 The name is in the error's `data` and in front of its words, so that neither an editor nor a person
 takes it for the agent's or the conductor's. A prompt that is answered with the stop reason
@@ -27,8 +27,8 @@ _encode = json_text.encode
 
 
 def unsigned(carried: Visit, member: bytes, body: bytes) -> bytes:
-    """What a host of guests answers, without the name of the guest that has refused a prompt: the
-    guards look at what the guest has said."""
+    """The answer of a host of guests, without the name of the guest that has refused a prompt: the
+    guards look at the guest's own answer."""
     hosts = carried.lane.peer.component.hosts and carried.policy_state.enforced
     if not hosts or member != b"result" or carried.method != PROMPT or not holds(body, _STAMP):
         return body
@@ -41,8 +41,8 @@ def unsigned(carried: Visit, member: bytes, body: bytes) -> bytes:
 
 
 def signed(carried: Visit, member: bytes, body: bytes, said: bytes) -> bytes:
-    """An answer with its component's name, where it is the component's own. `said`: as it came,
-    with the name that a host has written."""
+    """An answer with its component's name, where it is the component's own. `said`: the answer as
+    it came, with the name that a host has written."""
     # The agent's client knows whose an MCP server is.
     if not carried.policy_state.enforced or type(carried.heading.detail) is tuple:
         return body
@@ -78,7 +78,7 @@ def plain(peer: Peer, body: bytes) -> bytes:
 
 
 def event_answer(peer: Peer, member: bytes, body: bytes) -> bytes:
-    """The answer of a component to what the editor tells that component about its panel."""
+    """The answer of a component to an event of the editor about the component's panel."""
     policed = peer.policy_state is not None and peer.policy_state.enforced
     return plain(peer, body) if policed and member == b"error" else body
 

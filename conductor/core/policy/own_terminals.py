@@ -1,8 +1,8 @@
 """Terminals of the editor's: a component uses those that it has opened, and no others; those of an
 agent that has ended are released.
 
-Who has opened one owns its id in that session, until the owner releases it, somebody else gets that
-id, or the session ends.
+The peer that has opened a terminal owns its id in that session, until the owner releases it,
+somebody else gets that id, or the session ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLLOWED: Final = frozenset((CREATE, RELEASE))
 """The requests that open a terminal, and end it."""
 _ID: Final = "terminalId"
 _MOST: Final = 1024
-"""Terminals of one owner in one session; the first one is forgotten first."""
+"""The most terminals of one owner in one session; the first one is forgotten first."""
 
 
 class Opening(Follower, msgspec.Struct):

@@ -6,8 +6,8 @@ others. So it can reach no server of another's, however it learnt of the address
 address for its own.
 
 A policed component gets an address only if nobody had it before. Others get theirs in any case: the
-client all of them, an unpoliced proxy its connections. What a host reports of its guests may come
-from a guest that is policed there, so it gets new addresses only.
+client all of them, an unpoliced proxy its connections. An address that a host reports may come from
+a guest that is policed there, so the host gets new addresses only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CONCERNED: Final = CONNECT | frozenset(SETUP)
 """The requests that declare servers and open connections."""
 
 _MOST: Final = 16_384
-"""Addresses of one owner."""
+"""The most addresses of one owner."""
 
 
 class McpOwnership:
@@ -49,12 +49,12 @@ class McpOwnership:
         self._declared: dict[str, str] = {}
         """The peer that declared an address, where its owner is None and it is not the client."""
         self._order: defaultdict[PolicyState | None, deque[str]] = defaultdict(deque)
-        """By owner, in the order in which they came to be its own."""
+        """The addresses of each owner, in the order in which they came to be its own."""
 
     def requested(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
-        nobody else's, even if somebody has claimed it before. What a policed component declares is
-        `admitted` after its checks."""
+        """A request that is `CONCERNED` leaves a lane. A server that the client declares is nobody
+        else's, even if somebody has claimed it before. The servers that a policed component
+        declares are `admitted` after its checks."""
         if method in CONNECT:
             pending.followers = (*pending.followers, Noted(params))
         elif lane.peer.policy_state is None:
@@ -67,7 +67,7 @@ class McpOwnership:
 
     @property
     def addresses(self) -> AbstractSet[str]:
-        """Of all servers and connections, of every owner."""
+        """The addresses of all servers and connections, of every owner."""
         return self._known.keys()
 
     def owner(self, address: str) -> str:
@@ -87,7 +87,8 @@ class McpOwnership:
             policy_state.foreign -= addresses
 
     def handed_over(self, former: PolicyState | None, now: PolicyState | None) -> None:
-        """A component has come in the place of another (None: of none), or that is gone (None)."""
+        """A component has come in the place of another. `former` is None if there was none before,
+        `now` is None if nobody has come."""
         own = {one for one, owner in self._known.items() if former and owner is former}
         if now is not None:
             now.servers |= own
@@ -123,7 +124,7 @@ class McpOwnership:
         )
 
     def _policy_states(self) -> Iterator[PolicyState]:
-        """Those of all policed components."""
+        """The policy states of all components that have one."""
         peers = self._parts.exchange.peers.values()
         return (peer.policy_state for peer in peers if peer.policy_state is not None)
 

@@ -1,4 +1,4 @@
-"""One policed component: what it holds on each key, its MCP servers, its rounds and its turns."""
+"""One policed component: its rights on each key, its MCP servers, its rounds and its turns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PLACED: Final = {
 
 
 class OwnTurn(Enum):
-    """Where the turn of a component's own prompt stands."""
+    """The state of the turn of a component's own prompt."""
 
     NONE = "no prompt of its own is open"
     PROMPTED = "its prompt has no answer"
@@ -45,17 +45,17 @@ class OwnTurn(Enum):
 
 
 class Part(msgspec.Struct, eq=False):
-    """What a component that may prompt by itself has to do with one session."""
+    """The part in one session of a component that may prompt by itself."""
 
     own: OwnTurn = OwnTurn.NONE
     asked: bool = False
     """Whether the agent has asked the user something in that turn."""
     withheld: Withheld | None = None
-    """What tools do in it, and the client has not seen."""
+    """The updates of tools in that turn that the client has not seen."""
     waiting: int = 0
-    """How many prompts that are not its own wait for their answer, …"""
+    """How many prompts that are not its own wait for their answer."""
     running: int = 0
-    """… and how many run on in version 2 that have it."""
+    """Version 2: how many prompts that are not its own run on after their answer."""
 
     @property
     def others(self) -> bool:
@@ -66,38 +66,38 @@ class Part(msgspec.Struct, eq=False):
 _NO_PART: Final = Part()
 _FULL: Final = words.policy("full") or Policy()
 _MOST_KEYS: Final = 256
-"""Keys of which the rights are remembered: a peer may send any method."""
+"""The most keys of which the rights are remembered: a peer may send any method."""
 
 
 class PolicyState(msgspec.Struct, eq=False):
-    """What is remembered of one component. Without a policy it is trusted, and only watched: it may
-    do anything, and an audit or a trace wants to know what it does."""
+    """The facts that are remembered of one component. Without a policy it is trusted, and only
+    watched: it may do anything, and an audit or a trace wants to know its acts."""
 
     given: Policy | None
     """The policy that it was given; None: it is trusted."""
     name: str = ""
-    """The component's."""
+    """The component's name."""
     denied: Mapping[str, str] = {}
     """The words that are denied it, each with who denies it."""
     judge: Policy | None = None
-    """The rights by which all that it does is judged; None: it is not. While they are not enforced,
-    what they forbid is reported, and happens."""
+    """The rights by which all its acts are judged; None: they are not. While the rights are not
+    enforced, an act that they forbid is reported, and happens."""
     names_of_others: frozenset[str] = frozenset()
     """Names that its MCP servers may not have: of other components, and of bundled ones."""
     paused: bool = False
-    """Whether all that is new goes past it; what it has from before it finishes."""
+    """Whether all new messages go past it; it finishes those that it has."""
     servers: set[str] = set()
-    """Addresses of MCP servers and connections that are its own …"""
+    """Addresses of MCP servers and connections that are its own."""
     foreign: set[str] = set()
-    """… and that are others'."""
+    """Addresses of MCP servers and connections of others."""
     round: int = 0
-    """How often it has been handed what was written to it."""
+    """How many rounds it has begun."""
     rounds: bool = False
     """Whether it has rounds: guests in a host of their own have."""
     parts: dict[str, Part] = {}
-    """What it has to do with sessions, by the ids by which it calls these."""
+    """Its parts in sessions, by its ids of the sessions."""
     own_turns: int = 0
-    """In how many of them it has a turn of its own."""
+    """In how many sessions it has a turn of its own."""
     lost: int = 0
     """Copies that it was too slow for."""
     reported: set[tuple[str, str, str]] = set()
@@ -111,7 +111,7 @@ class PolicyState(msgspec.Struct, eq=False):
     prompts: bool = False
     watches_only: bool = False
     text: bool = False
-    """Whether it carries what the agent says."""
+    """Whether it carries texts of the agent."""
 
     def __post_init__(self) -> None:
         self.policy, self.enforced = self.given or _FULL, self.given is not None
@@ -124,7 +124,7 @@ class PolicyState(msgspec.Struct, eq=False):
 
     @property
     def answerable(self) -> frozenset[str]:
-        """Methods some agent capability promises an answer to, and it may answer."""
+        """The methods that a capability of an agent promises to answer, and that it may answer."""
         if self._answerable is None:
             promised = chain.from_iterable(guards.capabilities.PROMISES.values())
             self._answerable = frozenset(
@@ -133,15 +133,15 @@ class PolicyState(msgspec.Struct, eq=False):
         return self._answerable
 
     def rights(self, direction: Direction, key: str) -> int:
-        """What it holds on a key."""
+        """Its rights on a key."""
         if not self.enforced:
             return EVERYTHING
         held = self.held(direction, key)
-        # A message that a watched one does not pass on goes on all the same.
+        # A message that a watched component does not pass on goes on all the same.
         return held & ~DROP if self.policy.watched else held
 
     def held(self, direction: Direction, key: str) -> int:
-        """What the rights say by which it is judged."""
+        """The rights on a key by which it is judged."""
         held = self._held.get((direction, key))
         if held is None:
             held = (self.judge or self.policy).rights(direction, key)
@@ -152,40 +152,42 @@ class PolicyState(msgspec.Struct, eq=False):
         return held
 
     def judged(self, direction: Direction, key: str, rights: int) -> int:
-        """The rights by which what it does is judged, of one that has these on a message."""
+        """The rights by which its act on a message is judged, where it has `rights` on the
+        message."""
         return rights if self.enforced else self.held(direction, key)
 
     def has_turn(self, session: str | None) -> bool:
-        """Whether what runs in a session is a turn of its own, and no other."""
+        """Whether a turn of its own runs in a session, and no other."""
         part = self.part(session)
         return part.own is not OwnTurn.NONE and not part.others
 
     def part(self, session: str | None) -> Part:
-        """What it has to do with a session, to be read."""
+        """Its part in a session, to be read."""
         return _NO_PART if session is None else self.parts.get(session, _NO_PART)
 
     def at(self, session: str) -> Part:
-        """The same, to be changed."""
+        """Its part in a session, to be changed."""
         part = self.parts.get(session)
         if part is None:
             part = self.parts[session] = Part()
         return part
 
     def takes(self, session: str, own: OwnTurn) -> None:
-        """Its turn in a session stands so from now on."""
+        """Its turn in a session has this state from now on."""
         part = self.at(session)
         self.own_turns += (own is not OwnTurn.NONE) - (part.own is not OwnTurn.NONE)
         part.own = own
 
     def settle(self, session: str) -> None:
-        """Something is over in a session: once it has nothing to do with that, the rest goes."""
+        """A prompt or a turn is over in a session: if it has no part there any more, the record
+        goes."""
         part = self.part(session)
         if part.own is OwnTurn.NONE and not part.others and part.withheld is None:
             self.parts.pop(session, None)
 
     def closes(self, session: str) -> None:
-        """It closes a session: the user is asked nothing there any more, so what is withheld of
-        that goes."""
+        """It closes a session: the user is asked nothing there any more, so withheld updates of the
+        session are forgotten."""
         self.at(session).withheld = None
         self.settle(session)
 

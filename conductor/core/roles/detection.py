@@ -1,8 +1,8 @@
-"""Which dialect a proxy speaks, as its behaviour tells; and the second connection of dialect `scp`.
+"""The dialect of a proxy, as its behaviour tells; and the second connection of dialect `scp`.
 
 An `scp` proxy launches its successor itself, as a shim that connects back to us. A component of
 unknown dialect that takes the role without an envelope in sight may be such a proxy: it gets
-`_scp/proxy`, and if it does not know that it is `sacp` or `pacp`.
+`_scp/proxy`. If it does not know this request, its dialect is `sacp` or `pacp`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Detection(Part):
     """The part of a router that finds out dialects, and joins launched successors."""
 
     def envelope_seen(self, peer: Peer, form: Dialect, method: str) -> None:
-        """A peer of uncertain dialect has sent `method` in an envelope of `form`, which
-        distinguishes dialects with the same answer to a role request."""
+        """A peer of uncertain dialect has sent `method` in an envelope of `form`. The form tells
+        dialects apart that answer a role request alike."""
         if peer.dialect_state is not DialectState.UNKNOWN:
             peer.dialect_state = DialectState.KNOWN
             if form is PACP:
@@ -48,7 +48,7 @@ class Detection(Part):
             return  # it sends before it has received anything
         asked = handshake.role_answer is not None or form.role == handshake.tried[-1].role
         if method in ROLE_METHODS or not (asked or method == INITIALIZE):
-            # It passes on a role request that it does not know, or what came before that: its
+            # It passes on a role request that it does not know, or a message from before that: its
             # envelope shows which dialect to try next, not yet that it takes the role.
             handshake.prefer(form)
             return
@@ -70,7 +70,7 @@ class Detection(Part):
         successor = Peer(component, Role.PROXY, peer.ids)
         successor.launched_by, successor.joined = peer, peer.joined
         successor.p.wraps = False
-        # One component on two connections: what it may do is counted once.
+        # One component on two connections: its acts are counted once.
         successor.policy_state = peer.policy_state
         if peer.payloads is not None:
             successor.refer(peer.payloads)
@@ -113,7 +113,7 @@ class Detection(Part):
     def settle(
         self, peer: Peer, dialect: Dialect, state: DialectState = DialectState.KNOWN
     ) -> None:
-        """A peer's dialect is settled; what has waited for that goes on."""
+        """A peer's dialect is settled; messages that have waited for this go on."""
         peer.dialect_state = state
         peer.speak(dialect)
         if not peer.restarting:  # else it is written to once it has its role
@@ -121,9 +121,9 @@ class Detection(Part):
         self._parts.waits.resume(peer)
 
     def not_launching(self, peer: Peer) -> None:
-        """The proxy has had the time to launch its successor and to initialize it. One of unknown
-        dialect that has neither begun to launch nor refused ignores requests that it does not
-        know; of one that has launched, its own answer is all that the client gets."""
+        """The proxy has had the time to launch its successor and to initialize it. A proxy of
+        unknown dialect that has neither begun to launch nor refused ignores requests that it does
+        not know. Of a proxy that has launched, the client gets only the proxy's own answer."""
         handshake = peer.handshake
         if handshake is None or handshake.role_answer is None:
             return
@@ -149,14 +149,14 @@ class Detection(Part):
 
 
 def _move(old: Lane, new: Lane) -> None:
-    """Joins `new` to what `old` is joined to, instead of it."""
+    """Joins `new` to the lane that `old` is joined to, in the place of `old`."""
     across = old.across
     old.across, new.across = None, across
     if across is not None:  # else the proxy has not joined the chain yet
         across.across = new
         for mate in across.mates:
             mate.across = new
-    # What comes in at the proxy's other end leaves it here from now on.
+    # Messages that come in at the proxy's other side leave it here from now on.
     new.other, old.other.other = old.other, new
     new.direction, new.policed = old.direction, old.policed
 

@@ -110,7 +110,7 @@ class Initializer(Part):
     @staticmethod
     def _trace_shadow(peer: Peer, pending: Visit) -> None:
         """A trace reports an `initialize` with a recorded answer if it reports the `initialize`
-        that this passes on: where a proxy is given its role again, not where that is a copy."""
+        that the proxy was given: a proxy that takes its role again was, one with a copy was not."""
         given = peer.handshake.pending if peer.handshake is not None else None
         if given is None or given.traced is None:
             pending.traced = None
@@ -137,7 +137,7 @@ class Initializer(Part):
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
     def deliver(self, lane: Lane, params: Params, pending: Visit) -> None:
-        """Gives a peer `initialize`, in the form that is for it."""
+        """Gives a peer `initialize`, in the peer's form."""
         peer = lane.peer
         if not self._parts.handshake.takes_part(peer):
             self._bypass(lane, params, pending)
@@ -172,21 +172,21 @@ class Initializer(Part):
     def initialize_alone(self, peer: Peer, params: Params, pending: Visit) -> None:
         """Asks a peer to initialize while nobody waits for its answer."""
         handshake = peer.begin_handshake(pending, params)
-        if peer.joined:  # what is to join may wait for a service until it has
+        if peer.joined:  # a component that is to join may wait for a service until it has joined
             self.has_time(peer, handshake)
         self.attempt(peer, handshake)
 
     def has_time(self, peer: Peer, asked: Handshake | Visit) -> None:
-        """A component is to take its role, at any of its starts: it has its time for that, unless
-        it stays where it is and nobody waits for it."""
+        """A component is to take its role, at any of its starts: its time for that begins, unless
+        nobody waits for it and it may stay without the role."""
         if is_waited_for(peer):
             self._parts.deadlines.held(peer, _patience(peer), Initializing(peer, asked))
 
     # -- past a proxy --------------------------------------------------------------------------
 
     def _bypass(self, lane: Lane, params: Params, pending: Visit) -> None:
-        """Initializes a proxy that may not take part with a copy, while the original goes on; what
-        the proxy forwards is answered as the original is."""
+        """Initializes a proxy that may not take part with a copy, while the original goes on. The
+        `initialize` that the proxy forwards is answered as the original is."""
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
@@ -219,8 +219,8 @@ class Initializer(Part):
             self._exchange.emit(Silent(peer.name, INITIALIZE, _patience(peer)))
 
     def _holds(self, peer: Peer, handshake: Handshake) -> None:
-        """A guest has not passed `initialize` on in time: a policed one is initialized with a copy
-        from now on, and the original goes on without it; any other ends the chain."""
+        """A guest has not passed `initialize` on in time. A policed guest has a copy from now on,
+        and the original goes on without it; any other guest ends the chain."""
         pending = handshake.pending
         held = f"has held `{INITIALIZE}` for more than {_patience(peer):g} s"
         if not self._parts.handshake.goes_without(peer, held):
@@ -234,7 +234,8 @@ class Initializer(Part):
         self._deliver_ahead(peer, params, pending)
 
     def came_back(self, passed: PassedOn, member: bytes, body: bytes) -> None:
-        """What a proxy passed on of `initialize` is answered: a policed one must answer in time."""
+        """The `initialize` that a proxy passed on is answered: a policed proxy must answer in
+        time."""
         peer, handshake = passed.peer, passed.handshake
         self._parts.handshake.came_back(handshake, member, body)
         if peer.launched_by is not None or not peer.policed.enforced:
@@ -246,7 +247,8 @@ class Initializer(Part):
         self._parts.deadlines.after(HOLD_INITIALIZE, due)
 
     def answer_late(self, due: Initializing) -> None:
-        """A policed proxy has held for too long what was answered behind it: so it goes back."""
+        """A policed proxy has held the answer from behind it for too long: this answer goes
+        back."""
         peer, handshake, answer = due
         assert answer is not None
         assert isinstance(handshake, Handshake)
@@ -301,8 +303,8 @@ class Initializer(Part):
         self._judge(handshake, member, body)
 
     def take_launched(self, handshake: Handshake) -> None:
-        """A proxy has launched its successor, or has had the time to: its answer goes back with
-        what that answered, as soon as both are known."""
+        """A proxy has launched its successor, or has had the time to: its answer goes back with the
+        successor's answer, as soon as both are known."""
         peer = handshake.peer
         answer = self._exchange.peers[successor_name(peer.name)].recorded_answer
         if answer is None and peer.shadow is None:
@@ -347,7 +349,7 @@ class Initializer(Part):
         self._finish(handshake, member, body)
 
     def _go_without(self, peer: Peer, handshake: Handshake) -> None:
-        """As if a proxy had passed on the `initialize` that it was not to answer by itself."""
+        """Goes on as if a proxy had passed on `initialize`, which it may not answer by itself."""
         if handshake.onward is not None:  # it has, and the answer is on its way
             handshake.answer_goes_past = True
             return
@@ -357,7 +359,7 @@ class Initializer(Part):
             self._parts.waits.resume(peer)
 
     def _finish(self, handshake: Handshake, member: bytes, body: bytes) -> None:
-        """The handshake is over: its answer goes back, and what waited for it goes on."""
+        """The handshake is over: its answer goes back, and messages that waited for it go on."""
         peer = handshake.peer
         if peer.handshake is handshake:
             peer.handshake = None
@@ -435,8 +437,8 @@ class Initializer(Part):
         self._without_role(handshake, f"component {peer.label} is not a proxy ({why})", hint)
 
     def not_launched(self, handshake: Handshake, why: str) -> None:
-        """Ends the chain over an `scp` proxy that has refused to launch its successor; `why`: what
-        it says, which may have a hint of its own."""
+        """Ends the chain over an `scp` proxy that has refused to launch its successor. `why`: the
+        proxy's words, which may have a hint of their own."""
         peer = handshake.peer
         said, _, hint = why.partition("\nhint: ")
         hint = hint or f"if it speaks another dialect, name that: `{peer.name},dialect=acp`"
@@ -486,7 +488,7 @@ def _patience(peer: Peer) -> float:
 
 
 def _waits_behind(peer: Peer) -> bool:
-    """Whether what a proxy has passed on of `initialize` is not answered."""
+    """Whether an `initialize` that a proxy has passed on has no answer yet."""
     return any(
         pending.method == INITIALIZE
         for lane in (peer.p, peer.p.other)
@@ -495,5 +497,5 @@ def _waits_behind(peer: Peer) -> bool:
 
 
 def _kept_shape(peer: Peer) -> Shape:
-    """What stays of the places of the offer in the result of a proxy that was offered the role."""
+    """The places of the offer that stay in the result of a proxy that was offered the role."""
     return RESULT | (peer.answer_shape or EMPTY)

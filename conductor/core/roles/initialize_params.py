@@ -1,16 +1,16 @@
-"""What the conductor reads and rewrites in the params and the result of `initialize`.
+"""The members that the conductor reads and rewrites in the params and the result of `initialize`.
 
 The ACP version: chosen from the first `initialize`, as an agent would. It is an upper bound: every
 proxy and the agent negotiate below it.
 
 The proxy offer of the dialects `sacp`, `pacp` and `scp`: the conductor offers the role inside a
 plain `initialize`, the proxy echoes it in its result. Both stay on their hop, so neither the next
-component nor the client sees them. What else a client or agent puts into its own `symposium`
-section passes every hop: that the section exists at all means something. A proxy that is offered
-the role always gets a section, and with it what a plain editor can show: nothing.
+component nor the client sees them. Other members of a client's or agent's own `symposium` section
+pass every hop: already the section itself means something. A proxy that is offered the role always
+gets a section; for a plain editor, the section says that the editor can show nothing.
 
-A proxy of dialect `scp` answers before it has a successor. Its answer is composed of what it and
-what its successor said.
+A proxy of dialect `scp` answers before it has a successor. Its answer is composed of its own result
+and its successor's.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ _CAPABILITIES: Final = ("clientCapabilities", "agentCapabilities", "capabilities
 _TRUE: Final = Raw(b"true")
 _NOTHING: Final = (Raw(b"false"), Raw(b"null"))
 _CANNOT_SHOW: Final = {"html_panel": Raw(b"false"), "file_comment": Raw(b"false")}
-"""What stands in the section that a plain editor has not written."""
+"""The members of the section for a plain editor, which has written none."""
 
 Shape = frozenset[str]
-"""Which of the places the flag is put in were there before it: `/_meta`, `/_meta/symposium`, each
+"""The places of the flag that were there before the flag: `/_meta`, `/_meta/symposium`, each
 capability member and the same two below it."""
 
 EMPTY: Final = Shape()
@@ -166,7 +166,7 @@ def has_section(body: Raw | bytes | UnsetType) -> bool:
 
 
 def offer_shape(body: Raw | bytes | UnsetType) -> Shape:
-    """Which of the places that the flag is put in are there."""
+    """The places of the flag that are there."""
     paths: set[str] = set()
     for path, holder in _holders(read_members(body)):
         paths.add(path)
@@ -223,7 +223,7 @@ def _without_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> dic
     if section is None or not (_is_true(section) or kept is not None):
         return meta
     after = _without(section, "proxy") if _is_true(section) else section
-    # A proxy that echoes the section may add what we sent with it.
+    # A proxy that echoes the section may echo the members that we sent with it.
     own = {key for key, value in after.items() if _CANNOT_SHOW.get(key) != value}
     if path not in (kept or EMPTY) and own <= {"version"}:
         return _without(meta, "symposium")
@@ -256,13 +256,13 @@ _OF_OTHERS: Final = {1: ("capabilities", "info"), 2: ("agentCapabilities", "agen
 
 
 def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
-    """The answer of an `scp` proxy to `initialize`: what it says of its successor, and beyond that
-    what it has said of itself.
+    """The answer of an `scp` proxy to `initialize`: its successor's members, and beyond these its
+    own.
 
-    Of its successor it says what it makes of that one's answer in its own answer to `_scp/proxy`;
-    so it may hide something. If that is no result of `initialize`, the successor's answer counts as
-    it is. Beyond that: members which are missing there, `false` or null; but none that the version
-    of that answer does not have.
+    The proxy's result of `_scp/proxy` holds its successor's members as the proxy shows them, so the
+    proxy may hide some. If this result is none of `initialize`, the successor's answer counts as it
+    is. The proxy's own members are added where they are missing, `false` or null; but none that the
+    version of that answer does not have.
 
     Args:
         own: the proxy's result of `initialize`.

@@ -1,9 +1,9 @@
-"""What a conductor that takes part in SCP answers before it has a successor.
+"""The answers of a conductor that takes part in SCP, before it has a successor.
 
 The client of an SCP proxy initializes it first, and then names the components behind it by
 `_scp/proxy`. Until then each other request is an error. The chain gets the client's `initialize`
-under the id of `_scp/proxy`: so the answer to that is what the chain answers to `initialize`, with
-the capabilities of the agent.
+under the id of `_scp/proxy`: so the answer to `_scp/proxy` is the chain's answer to `initialize`,
+with the capabilities of the agent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from conductor.core.roles.initialize_params import (
 )
 
 MOST_SERVERS: Final = 64
-"""Successors that a client may name."""
+"""The most successors that a client may name."""
 
 _LONGEST_METHOD: Final = 1024
 _NO_REQUEST: Final = (
@@ -85,13 +85,13 @@ class Participant:
     """The client's messages up to `_scp/proxy`."""
 
     def __init__(self, version: str) -> None:
-        """`version`: of this conductor."""
+        """`version`: the version of this conductor."""
         self._info = {"name": "conductor", "version": version}
         self._initialize: Params = UNSET
 
     def receive(self, frame: bytes) -> bytes | Launch | None:
-        """Takes a frame of the client: the frame that answers it, or that it has named its
-        successors, or None where it gets no answer. Never raises."""
+        """Takes a frame of the client. Returns the frame that answers it, or a `Launch` if it names
+        the successors, or None where it gets no answer. Never raises."""
         if not frame or frame.isspace():
             return None
         key: bytes | None = None

@@ -1,8 +1,8 @@
 """How the agents outside the chain are initialized: by the conductor, as soon as the chain is.
 
 They are given the client's name and the version of the chain, and no capability of a client: the
-component that reaches such an agent serves it no files and no terminals. One with which sessions of
-the client's may go on gets what the chain's agent has got.
+component that reaches such an agent serves it no files and no terminals. An agent with which
+sessions of the client may go on gets the params that the chain's agent has got.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PeerAgents(Part):
     """The part of a router that initializes peer agents."""
 
     def greet(self) -> None:
-        """The chain is initialized: so are its peer agents, once."""
+        """The chain is initialized: its peer agents are initialized too, once."""
         exchange = self._exchange
         if exchange.version is None:
             return
@@ -46,7 +46,7 @@ class PeerAgents(Part):
                 pending = exchange.own_request(INITIALIZE)
                 pending.answer_to = AnswerTo.PEER_AGENT
                 peer.initialize = params
-                handshake = peer.begin_handshake(pending, params)  # what comes for it waits
+                handshake = peer.begin_handshake(pending, params)  # messages for it wait
                 self._parts.initializer.has_time(peer, handshake)
                 exchange.send(peer.p, INITIALIZE, params, pending)
 
@@ -90,7 +90,7 @@ def with_peers(params: Params, names: Iterable[str]) -> Params:
 
 
 def without_peers(params: Params, given: Params) -> Params:
-    """The same without that list, as the component passes them on.
+    """Params without the list of peer agents, as the component passes them on.
 
     Args:
         given: the params before the list was added to them.

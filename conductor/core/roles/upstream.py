@@ -44,7 +44,7 @@ class UpstreamRole:
         """Checks a request from upstream that is no `initialize`.
 
         Raises:
-            Malformed: none came before it.
+            Malformed: no `initialize` came before it.
         """
         if not self._exchange.upstream.admitted:
             expected = "proxy/initialize" if self._exchange.topology.mode == "proxy" else INITIALIZE
