@@ -1,25 +1,25 @@
-"""The command line: `main` is what the installed `conductor` runs.
+"""The command line: the installed `conductor` runs `main`.
 
-    commands       the table of commands; options: the options of those that run no chain
-    fast           starts what another program waits for, from both tables, without typer
+    commands       the table of commands; options: the options of commands that run no chain
+    fast           starts commands that another program waits for, from both tables, without typer
     app            makes typer's commands of the tables, with typer_options
     manual         makes the help, the man page and the completion of the tables, with topics
     pages          lays out pages for a terminal
-    usage          explains what is wrong with a command line
+    usage          explains the mistakes in a command line
     surroundings   the standard streams, the locale and the folder that a process starts with
-    configured     a command line with the layers below it, and what is said of those
+    configured     a command line with the layers below it, and warnings about these
     chains         runs `agent`, `proxy`, `exec` and `connect`
     run            starts a chain, and runs it on this process's standard input and output
     connection     how `connect`, `attach` and `chat` reach an address
     scp            `proxy --dialect scp`: the client names the components behind this chain
     exec_          sends a prompt from the terminal: exec_run, exec_turn, exec_output
-    inspect_       what a component is and may do: inspect_card, inspect_text, and inspect_policy,
-                   inspect_lock, which find it out
-    consent        what components ask for: agreed to, asked on the terminal, or reported
-    trust_         what the user trusts
-    data           what is kept on this machine, by the kinds of data_kinds
+    inspect_       the identity and rights of a component: inspect_card, inspect_text, and
+                   inspect_policy, inspect_lock, which find them out
+    consent        the wishes of components: agreed to, asked on the terminal, or reported
+    trust_         the user's trust
+    data           the files that are kept on this machine, by the kinds of data_kinds
     report_        a text for a bug report, of report_parts
-    log_           the commands on what is on record: log_kinds finds out which kind a file is,
+    log_           the commands on recorded files: log_kinds finds out the kind of a file,
                    log_show shows traces, log_audit audits, both in the rows of log_rows
     chain_log      the log of a chain that runs: on standard error (json_log: with
                    `log-format` json), and in the file of chain_log_file
@@ -70,7 +70,7 @@ def _run(given: list[str], *, in_process: bool = False) -> int:
         from conductor import children
 
         if any(map(children.is_login, os.environ)):
-            children.close_memory()  # what it starts could read it there
+            children.close_memory()  # a child of this process could read the login there
         given = fast.unread(given)
         if (code := fast.started(given)) is not None:
             return code

@@ -1,4 +1,4 @@
-"""`conductor add SOURCE`: fetches a component, shows what it is, and installs it."""
+"""`conductor add SOURCE`: fetches a component, shows its card, and installs it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def add(
 
 
 def _source(text: str, index: list[str] | None) -> Source:
-    """What the user's text means. Raises `ConductorError`."""
+    """The source that the user's text means. Raises `ConductorError`."""
     if catalogue.is_catalogue_name(text):
         if not index:
             _refuse_known(text)
@@ -85,7 +85,7 @@ def _source(text: str, index: list[str] | None) -> Source:
 
 
 def _refuse_known(name: str) -> None:
-    """Raises `UsageError` for what needs no `add`."""
+    """Raises `UsageError` for a name that needs no `add`."""
     if catalog.bundled_manifest(name) is not None:
         raise UsageError(
             f"`{name}` comes with conductor: there is nothing to add",

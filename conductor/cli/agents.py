@@ -1,7 +1,7 @@
 """`conductor agents`: which known agents are installed, answer, and have somebody logged in.
 
-Each that is on PATH is started in an empty folder and asked (`conductor.client.probe`), several at
-a time; afterwards nothing of it is left. What a managed policy does not allow is not started.
+Each agent on PATH is started in an empty folder and asked (`conductor.client.probe`), several at
+a time; afterwards nothing of it is left. An agent that a managed policy forbids is not started.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _SHORT: Final = re.compile(r"v?(\d+\.\d[\w.+-]*)")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What is found of one agent; an object of `--json`."""
+    """The facts about one agent; an object of `--json`."""
 
     id: str
     name: str
     command: str
-    """What starts it, as a person would type it."""
+    """The command that starts it, as a person would type it."""
     installed: bool = False
     program: str = ""
     """The path of its program."""
@@ -66,7 +66,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it opened a session."""
     logged_in: str = Login.UNKNOWN.value
     error: str = ""
-    """What went wrong: a sentence that follows its name."""
+    """Its mistake: a sentence that follows its name."""
     install: str
     login: str
     auth_methods: list[AuthMethod] = []
@@ -90,9 +90,9 @@ def agents(
 
 
 def show(names: Sequence[str], *, timeout: float, as_json: bool) -> int:
-    """Prints what is found of the agents with these names, or of all.
+    """Prints the facts about the agents with these names, or about all.
 
-    Returns 1 if one that is named is not installed or does not answer, else 0. Raises `UsageError`.
+    Returns 1 if a named agent is not installed or does not answer, else 0. Raises `UsageError`.
     """
     wanted = list(dict.fromkeys(map(_named, names))) or list(known_agents.table())
     adopt_orphans()
@@ -131,7 +131,7 @@ def _named(name: str) -> KnownAgent:
 
 
 async def _found(wanted: Sequence[KnownAgent], seconds: float) -> list[Finding]:
-    """What is found of each, those that are installed first."""
+    """The facts about each agent, the installed ones first."""
     turns = asyncio.Semaphore(_AT_ONCE)
     paths = {agent.id: first_of(agent.all_programs) for agent in wanted}
     found = {agent.id: _finding(agent) for agent in wanted}
@@ -154,7 +154,7 @@ async def _found(wanted: Sequence[KnownAgent], seconds: float) -> list[Finding]:
 
 
 async def _asked(agent: KnownAgent, path: str, share: float, seconds: float) -> Finding:
-    """What an agent is found to be in its share of the seconds for all."""
+    """The facts about an agent, asked in its share of the seconds for all."""
     try:
         spec = Spec(name=agent.id, command=[path, *agent.command[1:]], source=agent.id)
         managed.tried(spec, agent=True)
@@ -202,7 +202,7 @@ def _finding(agent: KnownAgent, path: str = "", found: Probe | None = None) -> F
 
 
 def overview(findings: Sequence[Finding], width: int) -> list[str]:
-    """All agents: a line each of those that are installed, and how to install the others."""
+    """All agents: a line for each installed one, and how to install the others."""
     here = [each for each in findings if each.installed]
     page: list[str] = []
     if here:
@@ -237,7 +237,7 @@ _COMMANDS: Final = ("command", "to install", "try it")
 
 
 def _notes(found: Finding) -> list[str]:
-    """What a user should know or do about an agent that is installed."""
+    """The facts about an installed agent that its user should know or act on."""
     if found.logged_in == Login.NO.value:
         return [f"to log in, {found.login}"]
     return [found.error] if found.error else []
@@ -257,7 +257,7 @@ def details(findings: Sequence[Finding], width: int) -> list[str]:
         for label, texts in _rows(found):
             for head, text in pages.labelled(label, texts, _INDENT):
                 *more, last = pages.hanging(head, text, width - 2)
-                # What a user copies stays one command.
+                # A command that a user copies stays one command.
                 end = " \\" if label in _COMMANDS else ""
                 page += [*(f"{line}{end}" for line in more), last]
         page.append("")

@@ -1,9 +1,9 @@
 """Every command with its help and its errors, on typer.
 
-Loaded only when it has something to explain or a person is waiting: what another program starts
-goes through `conductor.cli.fast` unless that declines. Of the commands' modules only that of the
-command that runs is loaded: all of them together take longer than most commands. Commands return
-the exit code.
+Loaded only when there is something to explain or a person waits: a command that another program
+starts goes through `conductor.cli.fast` unless that declines. Of the commands' modules only the
+module of the running command is loaded: all of them together take longer than most commands.
+Commands return the exit code.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class _Group(TyperGroup):
 
 def command(*typed: str) -> Any:
     """The parser of command lines that begin with these words: it knows the command that they name,
-    or all below their group. It knows all commands where they name none, or one that explains
-    others."""
+    or all below their group. It knows all commands if the words name none, or name a command that
+    explains others."""
     app = typer.Typer(
         name="conductor",
         cls=_Group,
@@ -123,7 +123,7 @@ def main(arguments: list[str]) -> int:
     root = command(*arguments[:2])
     typed, rest = arguments, None
     if commands.has(arguments, Trait.DASHES) and "--" in arguments:
-        # The parser would take what follows for more components.
+        # The parser would take the words behind `--` for more components.
         end = arguments.index("--")
         typed, rest = arguments[:end], arguments[end + 1 :]
     try:

@@ -75,5 +75,5 @@ def attach(
     types = is_terminal() and not json and not view
     wanted = Wanted(str(place), session, history, name, types, list_, json)
     client = Attached(wanted, lambda: connection.dialled(place, token_file, ca, client.say))
-    first = connection.dialled(place, token_file, ca, client.say)  # raises now what is wrong
+    first = connection.dialled(place, token_file, ca, client.say)  # raises now for a wrong token
     return run_loop(partial(client.run, first))

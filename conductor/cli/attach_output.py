@@ -21,7 +21,7 @@ class SessionView(TextView):
     def __init__(self, output: Output) -> None:
         super().__init__(output)
         self._asker = ""
-        """Who has sent the prompt that comes next."""
+        """Who has sent the next prompt."""
 
     async def update(self, update: dict[str, Any]) -> None:
         """Shows one update."""
@@ -41,7 +41,7 @@ class SessionView(TextView):
         report.write(f"{one_line(self._asker, 100)}> {text}")
 
     async def settle(self) -> None:
-        """What has been is shown; ends a line only where its turn has ended as well."""
+        """Shows the updates so far; ends a line only where its turn has ended as well."""
         self._end_thought()
 
     def asked(self, question: Question) -> None:

@@ -14,7 +14,7 @@ MARKER: Final = ">"
 
 
 class Typing:
-    """What is typed on the terminal of standard input, line by line."""
+    """The lines that are typed on the terminal of standard input."""
 
     def __init__(self, take: Callable[[str], None], done: Callable[[], None]) -> None:
         """`take` gets each line that answers no question. `done` is called at Ctrl-D."""
@@ -24,9 +24,9 @@ class Typing:
         self._rest = b""
         self._question = ""
         self._line: asyncio.Future[str] | None = None
-        """What waits for an answer."""
+        """Waits for an answer."""
         self._late = False
-        """Whether a question went away, so that an answer may still come for it."""
+        """Whether a question went away, so that an answer to it may still come."""
 
     def begin(self) -> None:
         """Reads from now on."""
@@ -74,7 +74,7 @@ class Typing:
         return line
 
     def show(self, *, marker: bool) -> None:
-        """Shows again what a line is typed for, if the terminal can draw over it."""
+        """Shows the question or the marker of a line again, if the terminal can draw over it."""
         text = self._question or (MARKER if marker else "")
         if text and report.can_cover():
             report.cover(text, typed=True)

@@ -1,7 +1,7 @@
-"""A client that is attached to a session of others, in a terminal: what `conductor attach` runs.
+"""A client that is attached to a session of others, in a terminal: `conductor attach` runs it.
 
-When its link is lost for good, as when the server has started again, it comes back by a new one:
-the session is replayed, and what has been shown is not shown again.
+A link may be lost for good, as when the server has started again. Then the client comes back by a
+new link: the session is replayed, and updates that have been shown are not shown again.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _GRACE: Final = 2.0
 
 
 def is_terminal() -> bool:
-    """Whether somebody can type, and see what is typed."""
+    """Whether a person can type, and see the typed text."""
     return os.isatty(0) and os.isatty(2) and hasattr(os, "ttyname")
 
 
 class Wanted(NamedTuple):
-    """What the command line asks for."""
+    """The wishes of the command line."""
 
     place: str
     session: str | None
@@ -56,16 +56,16 @@ class Wanted(NamedTuple):
 
 
 class _Seen:
-    """Which updates have been shown: what is replayed after a cut is not shown again. Two that are
-    the same are two: of what comes again, so many are old."""
+    """The updates that have been shown: a replay after a cut does not show them again. Equal
+    updates are counted: as many of a replay are old as were shown."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
         self._old: Counter[int] = Counter()
-        """Of a replay, those that are still to come, and were shown before."""
+        """The updates of a replay that are still to come, and were shown before."""
 
     def replays(self) -> None:
-        """From now on what has been comes again, and what has passed meanwhile."""
+        """From now on the old updates come again, and those that came meanwhile."""
         self._old = self._counts.copy()
 
     def goes_on(self) -> None:
@@ -73,7 +73,7 @@ class _Seen:
         self._old.clear()
 
     def is_new(self, update: dict[str, Any]) -> bool:
-        """Whether an update has not been shown; from now on it has. How a turn stands is always
+        """Whether an update has not been shown; from now on it has. The state of a turn is always
         new."""
         if update.get("sessionUpdate") == "state_update":
             return True
@@ -89,7 +89,7 @@ class Attached(Talk):
     """One client, from its first link to its end."""
 
     def __init__(self, wanted: Wanted, dialled: Callable[[], Transport]) -> None:
-        """`dialled`: a way to the server, for another link."""
+        """`dialled`: makes another link to the server."""
         super().__init__("attach", "", {})
         self._wanted = wanted
         self._dialled = dialled
@@ -193,7 +193,7 @@ class Attached(Talk):
         return await self._end()
 
     async def _chosen(self) -> str:
-        """The one live session, or the one that the person chooses. Raises `UsageError`."""
+        """The only live session, or the session that the person chooses. Raises `UsageError`."""
         sessions, place = await self.live(), self._wanted.place
         if not sessions:
             raise UsageError(f"no session is live at {place}", "open one: `conductor connect`")
@@ -226,7 +226,7 @@ class Attached(Talk):
                 self._marked()
 
     def _introduce(self, said: Mapping[str, Any]) -> None:
-        """Says what the person has before them."""
+        """Tells the person which session this is."""
         if self._wanted.history == "full" and about(said).get("complete") is False:
             self._view.note("the beginning of this session is not kept any more")
         role = "you take part" if self._wanted.drives else "you watch"
@@ -253,7 +253,7 @@ class Attached(Talk):
         self._view.note("the session is closed")
         return 0
 
-    # -- what comes ----------------------------------------------------------------------------
+    # -- from the server ------------------------------------------------------------------------
 
     async def _heard(self, line: bytes) -> None:
         if not self._wanted.json or self._is_fresh(line):
@@ -304,7 +304,7 @@ class Attached(Talk):
         if self._client and session is not None and not self._output.line_open:
             self._typing.show(marker=self._wanted.drives and not session.running)
 
-    # -- what the person does ------------------------------------------------------------------
+    # -- from the person ------------------------------------------------------------------------
 
     def _typed(self, line: str) -> None:
         block = {"type": "text", "text": line}

@@ -1,4 +1,4 @@
-"""Whose the lines of a file are, by what the component `attribution` has kept in the project.
+"""The authors of the lines of a file, from the files of the component `attribution` in the project.
 
 The component and this module read its files by the same code, `components/attribution/lines.py`.
 The files lie in the project, so anybody may have written them: they are bounded and checked.
@@ -35,9 +35,9 @@ class Edit(pydantic.BaseModel):
     """Its name and version."""
     model: str | None = None
     prompt: str = ""
-    """How the prompt began that asked for it."""
+    """The beginning of the prompt that asked for the edit."""
     proxy: str | None = None
-    """The component that sent that prompt, if it was not the user."""
+    """The component that sent the prompt, if the user did not."""
     session: str = ""
 
 
@@ -53,24 +53,24 @@ class Range(pydantic.BaseModel):
 
 
 class Blame(pydantic.BaseModel):
-    """Whose the lines of a file are."""
+    """The authors of the lines of a file."""
 
     file: str
     record: str | None
-    """The path in the project whose record says so: another one for a file that was renamed; None:
-    there is no record."""
+    """The path in the project whose record names the authors: another path for a file that was
+    renamed; None: there is no record."""
     ranges: list[Range]
 
 
 def blame(path: str, text: str | None = None) -> Blame:
-    """Whose the lines of a file are.
+    """The authors of the lines of a file.
 
     Args:
         path: The file.
-        text: What is in it, if that is not what is there now.
+        text: The content of the file, if it is not the content on disk.
 
     Raises:
-        ConductorError: It cannot be read, is no text, or the project has no records.
+        ConductorError: The file cannot be read, is no text, or the project has no records.
     """
     place = os.path.abspath(path)
     root = _root(place)

@@ -25,7 +25,7 @@ _MOST_POLICY: Final = 1024 * 1024
 
 
 class Bundled(msgspec.Struct, frozen=True):
-    """What a bundle configures."""
+    """The configuration of a bundle."""
 
     only: Only
     policy: Managed | None
@@ -33,7 +33,7 @@ class Bundled(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, folder: str) -> Bundled:
-        """What is in the folder of a bundle's files. Raises `ConductorError`."""
+        """The configuration in the folder of a bundle's files. Raises `ConductorError`."""
         path = os.path.join(folder, paths.CONFIG)
         content = reading.content(path, links=False)
         return cls(Only(path, content), _policy(folder), reading.parse(content, path))
@@ -71,7 +71,7 @@ class Bundled(msgspec.Struct, frozen=True):
         return {"": next(iter(chains.values())), **chains} if len(chains) == 1 else chains
 
     def _named(self, name: str) -> Parsed:
-        """One of its chains, as a command line names it."""
+        """A chain of the bundle, as a command line names it."""
         return msgspec.structs.replace(assembled("agent", [name], {}), only=self.only)
 
 

@@ -27,7 +27,7 @@ class Failures:
         self._last: dict[tuple[str, str], float] = {}
 
     def heard(self, named: str, text: str, hint: str) -> None:
-        """A chain of this name has failed; an empty one is that of the command line."""
+        """A chain of this name has failed; the empty name means the chain of the command line."""
         now = time.monotonic()
         before = self._last.pop((named, text), -_QUIET)
         is_news = now - before >= _QUIET
@@ -43,5 +43,5 @@ class Failures:
 
 
 def _path(named: str) -> str:
-    """Where clients find a chain."""
+    """The path where clients find a chain."""
     return f"{ENDPOINT}/{named}" if named else ENDPOINT

@@ -1,8 +1,8 @@
 """The log of a chain: lines of the conductor and of components, on standard error and in the file.
 
-Standard error gets those of the level that `--log` names and above; the log file all but messages,
-which it gets with `--log debug`. In each, a component keeps within its limit. What agents write to
-their standard error may be withheld from ours until something has failed.
+Standard error gets lines of the level that `--log` names and above. The log file gets all lines but
+messages, and these too with `--log debug`. In each, a component keeps within its limit. Lines that
+agents write to their standard error may be withheld from ours until something has failed.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class ChainLog:
             self._keep(name, filed)
 
     def withhold(self, names: Collection[str]) -> None:
-        """From now on standard error gets nothing of what these components write to theirs."""
+        """From now on standard error gets no line that these components write to theirs."""
         self._quiet = names
 
     def tell(self, error: str) -> None:
-        """Standard error gets what was withheld, as far as it is kept: something has failed, and
-        lines that the error quotes stand there."""
+        """Standard error gets the withheld lines, as far as they are kept: something has failed.
+        Lines that the error quotes are left out."""
         from conductor.cli import error_details  # no start needs it
 
         for name, line in self._withheld:
@@ -93,8 +93,8 @@ class ChainLog:
             self._file.write(text)
 
     def failed(self, error: ConductorError) -> None:
-        """The chain could not start: the log file has the reason, and the reason names it. What
-        was merely written wrong is in the error as a whole."""
+        """The chain could not start: the log file has the reason, and the reason names the file. A
+        mistake of the command line is in the error as a whole."""
         if self._file is None:
             return
         self._file.write(f"error: {error.with_hint}")

@@ -1,8 +1,8 @@
-"""The log file of a chain: its stages, warnings and what components write to standard error.
+"""The log file of a chain: stages, warnings and the standard error of components.
 
 Each run writes a file of its own in the user's folder of logs, or appends to the file that
-`log-file` names. It holds no content of messages, and no secret that conductor recognises. A log
-that cannot be written is given up; the chain goes on. The start path loads this module.
+`log-file` names. The file holds no content of messages, and no secret that conductor recognises. A
+log that cannot be written is given up; the chain goes on. The start path loads this module.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ NONE: Final = "none"
 """As `log-file`: no log file."""
 
 MOST: Final = 10 * 1024 * 1024
-"""Bytes of a file. One that is full becomes `FILE.1`, in place of the former `FILE.1`."""
+"""The most bytes of a file. A full one becomes `FILE.1`, in place of the former `FILE.1`."""
 _LONGEST: Final = 4096
-"""Characters of an entry."""
+"""The most characters of an entry."""
 _NAMES: Final = (
     *("secret", "passw", "passphrase", "key", "credential", "authorization", "cookie", "token"),
     *("bearer", "-----end"),
 )
-"""An entry without any of these, in lower case, and without a hint of a secret's shape, holds
-nothing that looks like a secret. Then what recognises secrets is not loaded: an editor waits for
-the first entries."""
+"""An entry without any of these words, in lower case, and without a hint of a secret's shape, holds
+no text that looks like a secret. Then the module that recognises secrets is not loaded: an editor
+waits for the first entries."""
 
 _FLAGS: Final = os.O_RDWR | os.O_APPEND
 
@@ -50,7 +50,7 @@ class LogFile:
         self._size = os.fstat(self._fd).st_size
 
     def write(self, text: str) -> None:
-        """Writes one entry, with the time; nothing once that has failed."""
+        """Writes one entry, with the time; nothing once a write has failed."""
         if self._fd < 0:
             return
         now = time.time()
@@ -100,7 +100,7 @@ def opened(wanted: str | None, complain: Complain) -> LogFile | None:
     """The log file of this run; None: there is none.
 
     Args:
-        wanted: What `log-file` says; None: a new file in the user's folder of logs.
+        wanted: The value of `log-file`; None: a new file in the user's folder of logs.
         complain: Gets the reason where a file that the user has named cannot be written.
     """
     if wanted == NONE or not hasattr(os, "getuid"):
@@ -129,9 +129,9 @@ def _own() -> LogFile:
 
 
 def _clean(text: str) -> str:
-    """A short entry without what looks like a secret."""
+    """A short entry without texts that look like a secret."""
     if len(text) > _LONGEST:
-        # Between two words: the beginning of a secret would not be known for one.
+        # Between two words: the beginning of a secret would not be recognised.
         text = text[:_LONGEST].rpartition(" ")[0] + " …"
     lower = text.lower()
     if not any(name in lower for name in _NAMES) and not any(hint in text for hint in HINTS):

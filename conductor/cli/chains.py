@@ -1,7 +1,8 @@
-"""What runs the commands that an editor starts, and their texts.
+"""Runs the commands that an editor starts; has their texts.
 
-Each function gets the words before `--`, those behind it (None: there is no `--`), and the options
-that are set, by name: from `conductor.cli.fast`, or from typer, where that has to explain nothing.
+Each function gets the words before `--`, the words behind it (None: there is no `--`), and the
+options that are set, by name: from `conductor.cli.fast`, or from typer, where it has nothing to
+explain.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The table of commands: a row declares all about a command but its options (`options.TABLE`).
 
-`conductor.cli.fast` starts what an editor, an agent or a proxy waits for from it, without typer;
-`conductor.cli.app` makes typer's commands of it; `conductor.cli.manual` makes of both tables the
-help, the man page, the completion and the list of commands of docs/reference.md.
+Three modules read the table. `conductor.cli.fast` starts the commands that an editor, an agent or a
+proxy waits for, without typer. `conductor.cli.app` makes typer's commands. `conductor.cli.manual`
+makes of both tables the help, the man page, the completion and the list of commands of
+docs/reference.md.
 
 An agent waits for `mcp`, and importing typing takes several milliseconds: no row needs it.
 """
@@ -20,28 +21,28 @@ if TYPE_CHECKING:
 HEADINGS = RUN, SET_UP, LOOK, MAKE = ("Run a chain", "Set up", "Look", "Make components")
 """The headings of conductor's commands, in their order on a page."""
 HIDDEN = ""
-"""The heading of what no page shows."""
+"""The heading of commands that no page shows."""
 
 
 class Trait(enum.Flag):
-    """What some commands have in common."""
+    """A property that some commands share."""
 
     NONE = 0
     RARE = enum.auto()
     """The first page, which must fit a terminal, only names it."""
     STARTED = enum.auto()
     """Another program starts it and waits: it starts without typer. Its function gets the words
-    before `--`, those behind it (None: there is no `--`), and the options by name."""
+    before `--`, the words behind it (None: there is no `--`), and the options by name."""
     ONE_WORD = enum.auto()
-    """Of what is started: takes exactly one word."""
+    """Of a `STARTED` command: it takes exactly one word."""
     BARE = enum.auto()
-    """Of that: takes no option, and its function gets the list of words alone."""
+    """Of a `STARTED` command: it takes no option, and its function gets the list of words alone."""
     PATHS = enum.auto()
     """Its paths begin in the current folder, and end up in messages."""
     DASHES = enum.auto()
     """It takes one command behind `--`."""
     LASTING = enum.auto()
-    """It shows what goes on by itself, or runs until somebody ends it."""
+    """It shows a state that changes by itself, or runs until somebody ends it."""
 
 
 NONE, RARE, LASTING, PATHS = Trait.NONE, Trait.RARE, Trait.LASTING, Trait.PATHS
@@ -58,13 +59,13 @@ class Command:
     ) -> None:
         """
         Args:
-            path: What is typed: `log show`.
+            path: The words to type: `log show`.
             place: `MODULE:FUNCTION`, in `conductor.cli` unless it is a whole name. Of a group the
                 function may be missing. The module has the help as `FUNCTION_HELP` or `HELP`, the
-                text below it as `…EPILOG`, and of what is started the argument as `…WORDS`: its
+                text below it as `…EPILOG`, and of a `STARTED` command the argument as `…WORDS`: its
                 name and its help.
-            heading: Where pages list it.
-            traits: What it has in common with others.
+            heading: The heading of pages below which it stands.
+            traits: The properties that it shares with others.
             brief: Its help in lists; empty: the first sentence of its help.
         """
         self.path = path
@@ -89,12 +90,12 @@ class Command:
         return bool(below(self.path))
 
     def function(self) -> Callable[..., Any] | None:
-        """What runs it, with its module loaded; None: only the commands below it run."""
+        """The function that runs it, with its module loaded; None: only commands below it run."""
         module, _, name = self.place.partition(":")
         return getattr(_module(module), name) if name else None
 
     def text(self, name: str) -> Any:
-        """One of the texts of its module: `HELP`, `EPILOG` or `WORDS`; None: it has none."""
+        """A text of its module: `HELP`, `EPILOG` or `WORDS`; None: the module has none."""
         module, _, function = self.place.partition(":")
         own = f"{function.strip('_').upper()}_{name}"
         return getattr(_module(module), own, None) or getattr(_module(module), name, None)
@@ -199,7 +200,7 @@ _ROWS = (
     Command("mcp", "conductor.mcp.doors.shim:main", HIDDEN, SHIM),
 )
 TABLE = {row.path: row for row in _ROWS}
-"""By what is typed, in the order of the pages."""
+"""By the words to type, in the order of the pages."""
 
 
 def row_of(words: Sequence[str]) -> Command | None:
@@ -208,7 +209,7 @@ def row_of(words: Sequence[str]) -> Command | None:
 
 
 def below(path: str) -> list[Command]:
-    """The commands of a group; of the path "" those that are in none."""
+    """The commands of a group; of the path "" the commands in no group."""
     return [row for row in _ROWS if row.above == path]
 
 
@@ -248,4 +249,4 @@ EXIT_CODES = (
         ),
     ),
 )
-"""What conductor exits with, in Markdown: docs/reference.md has the same table."""
+"""The exit codes of conductor, in Markdown: docs/reference.md has the same table."""

@@ -1,7 +1,7 @@
-"""`conductor config check`: every mistake in the files of configuration, what hides what, and which
-chains would not start here.
+"""`conductor config check`: every mistake in the files of configuration, hidden names, and chains
+that would not start here.
 
-Reading a file and making plans runs nothing of them, so a project's file is checked before anybody
+Reading a file and making plans runs nothing, so a project's file is checked before anybody
 trusts it.
 """
 
@@ -25,7 +25,7 @@ from conductor.spec.plan import Plan
 
 
 class _Findings:
-    """What is wrong, and what is worth knowing; each once."""
+    """Mistakes and notes; each once."""
 
     def __init__(self) -> None:
         self.mistakes: dict[str, str] = {}
@@ -35,18 +35,18 @@ class _Findings:
         """The options that variables set: they hold for each plan."""
 
     def wrong(self, error: ConductorError, origin: str = "") -> None:
-        """A mistake, which stands at `origin` unless it names a place by itself."""
+        """Adds a mistake, which stands at `origin` unless it names a place by itself."""
         if any(text in error.text for text in self.mistakes):
             return  # a chain repeats the mistakes of its components
         named = not origin or error.text.startswith(origin.partition(", line ")[0])
         self.mistakes[error.text if named else f"{origin}: {error.text}"] = error.hint
 
     def note(self, text: str) -> None:
-        """What is worth knowing."""
+        """Adds a note."""
         self.notes.setdefault(text)
 
     def heard(self, level: str, text: str) -> None:
-        """What is said while a plan is made."""
+        """Hears sentences while a plan is made."""
         if level == "warning":
             self.note(text)
 
@@ -118,13 +118,13 @@ def _parsed(content: bytes, path: str, found: _Findings) -> Config:
     return config
 
 
-# -- what a configuration holds --------------------------------------------------------------------
+# -- the entries of a configuration ----------------------------------------------------------------
 
 
 def _check(config: Config, whole: Config, found: _Findings) -> None:
-    """Checks what one file holds, with the names of all files."""
+    """Checks the entries of one file, with the names of all files."""
     for name, component in config.components.items():
-        # As a chain names it: the file that is checked counts for its own names.
+        # As a chain names it: the checked file counts for its own names.
         own = msgspec.structs.replace(whole, components={**whole.components, name: component})
         _planned(name, own, found, component.origin)
     for name, chain in config.chains.items():
@@ -141,7 +141,7 @@ def _check(config: Config, whole: Config, found: _Findings) -> None:
 
 
 def _check_serve(config: Config, whole: Config, found: _Findings) -> None:
-    """Checks what one file says of a server, with the chains of all files."""
+    """Checks the options of a server in one file, with the chains of all files."""
     for key, written in config.serve.items():
         try:
             name, value = option_layers.of_server(key, written)
@@ -153,7 +153,7 @@ def _check_serve(config: Config, whole: Config, found: _Findings) -> None:
     read = {key.replace("-", "_"): written.origin for key, written in whole.serve.items()}
     try:
         option_layers.refuse_alone(SERVE, read, read)
-    except UsageError as error:  # a command line may set the other one
+    except UsageError as error:  # a command line may set the missing one
         found.note(error.text)
 
 
@@ -193,7 +193,7 @@ def _pass(plan: Plan, name: str, found: _Findings) -> None:
 
 
 def _hidden(configs: Iterable[Config], found: _Findings) -> None:
-    """Notes what a higher file names as a lower one does."""
+    """Notes the names of a higher file that a lower file has too."""
     seen: dict[tuple[str, str], str] = {}
     for config in configs:
         for kind, named in (("component", config.components), ("chain", config.chains)):

@@ -1,7 +1,7 @@
 """The JSON Schema of `conductor.toml`, for editors: `conductor config schema`.
 
-It is made of what reads the file: the structs, the table of options, and that of the options of a
-component. docs/conductor.schema.json is a copy.
+It is made of the readers of the file: the structs, the table of options, and the table of the
+options of a component. docs/conductor.schema.json is a copy.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _table(name: str, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """What the texts behind the fields of a struct say."""
+    """The texts behind the fields of a struct, by field."""
     definition = ast.parse(inspect.getsource(struct)).body[0]
     assert isinstance(definition, ast.ClassDef)
     meanings, field = {}, ""
@@ -134,14 +134,14 @@ def _serve() -> dict[str, Any]:
 
 
 def _served(row: Option) -> dict[str, Any]:
-    """What an option of `[serve]` takes: a list where it may be repeated."""
+    """The schema of an option of `[serve]`: a list where the option may be repeated."""
     if row.kind.many:
         return {"type": "array", "items": {"type": "string"}}
     return {"type": ["integer", "string"], "minimum": 1} if row.kind is NUMBER else _kind(row)
 
 
 def _kind(row: Option) -> dict[str, Any]:
-    """What an option takes."""
+    """The schema of an option."""
     if row.kind.read is None:
         return {"type": "boolean"}
     if row.kind in (SIZE, OPTIONAL_SIZE):
@@ -157,7 +157,7 @@ def _kind(row: Option) -> dict[str, Any]:
 
 
 def _component() -> dict[str, Any]:
-    """A component as a table: what runs, and its options."""
+    """The schema of a component as a table: its command, and its options."""
     made = msgspec.json.schema(ComponentObject)["$defs"]["ComponentObject"]["properties"]
     meanings = _meanings(ComponentObject)
     properties, patterns = {}, {}
@@ -193,7 +193,7 @@ def _limit(one: limits.Limit) -> dict[str, Any]:
 
 
 def _value(option: component_options.Option) -> dict[str, Any]:
-    """What an option of a component takes."""
+    """The schema of an option of a component."""
     if option.name in _RIGHTS:
         word = (
             {"enum": list(_RIGHTS[option.name])},

@@ -1,4 +1,4 @@
-"""`conductor config show`: what is configured here, each value with where it is written."""
+"""`conductor config show`: the configuration here, each value with its place."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _STATES: Final = {
 }
 
 Shown: TypeAlias = "dict[str, Any]"
-"""What is configured, as JSON."""
+"""The configuration, as JSON."""
 
 
 def show(values: Mapping[str, Any], *, origins: bool, as_json: bool) -> int:
-    """Shows it; `values` are those of the command line. Raises `UsageError` for broken files."""
+    """Prints the configuration; `values` are the options of the command line.
+    Raises `UsageError` for broken files."""
     found = _found(values)
     if as_json:
         report.say_json(found)
@@ -45,7 +46,7 @@ def page() -> list[str]:
 
 
 def _found(values: Mapping[str, Any]) -> Shown:
-    """What the managed policy, files and variables say together."""
+    """The configuration that the managed policy, files and variables make together."""
     layers, config, spoken = layering.loaded(values)
     variables, complaints = option_layers.from_environment(values)
     for complaint in complaints:
@@ -165,7 +166,7 @@ def _json(value: Any) -> str:
 
 
 def shown_option(key: str, option: WrittenOption) -> Any:
-    """What an option is set to: paths absolute, as they are used."""
+    """The value of an option: paths absolute, as they are used."""
     value = option_layers.value(key, option)
     row = option_layers.ROWS[key]
     if row.kind in (FILE, FOLDER) or (row.kind is OPTIONAL_FILE and value != "none"):
@@ -174,7 +175,7 @@ def shown_option(key: str, option: WrittenOption) -> Any:
 
 
 def shown(what: str | Mapping[str, Any] | list[str]) -> Any:
-    """A component as it is written, without what looks like a secret."""
+    """A component as it is written, without texts that look like a secret."""
     if isinstance(what, str):
         return _shown_text(what)
     if isinstance(what, list):
@@ -207,9 +208,9 @@ def _read(text: str) -> Any:
     try:
         return json_text.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return "…"  # no component: what it holds is unknown
+        return "…"  # no component: its content is unknown
 
 
 def _clean(value: Any) -> Any:
-    """A value without what looks like a secret. A reference to a secret is none."""
+    """A value without texts that look like a secret. A reference to a secret stays."""
     return secrets.kept(json_text.decode(redacted(json_text.encode(value))), value)

@@ -1,5 +1,5 @@
-"""A command line with the layers below it, for commands that report to a terminal or an editor what
-is ignored.
+"""A command line with the layers below it, for commands that report ignored files to a terminal or
+an editor.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
-    """A command line with what files and variables say. Raises `UsageError`.
+    """A command line with the options of files and variables. Raises `UsageError`.
 
-    Reports on standard error what it ignores. `served`: a server runs the chain.
+    Reports ignored files on standard error. `served`: a server runs the chain.
     """
     return _heard(lambda say: layered(parsed, say, served=served))
 
@@ -44,7 +44,7 @@ def _heard(made: Callable[[Say], Parsed]) -> Parsed:
 
 
 class _Heard:
-    """Keeps what is said before there is a log."""
+    """Keeps the sentences that come before there is a log."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[str, str]] = []
@@ -64,10 +64,10 @@ class _Heard:
 
 
 def here(values: Mapping[str, Any] | None = None, only: Only | None = None) -> Config | None:
-    """What files configure, for commands that run no chain; None: nothing. Raises `UsageError`.
+    """The configuration of files, for commands that run no chain; None: none. Raises `UsageError`.
 
-    Reports on standard error what it ignores. `values` are those of the command line.
-    `only`: the one file that counts, if one alone does.
+    Reports ignored files on standard error. `values` are the options of the command line.
+    `only`: the one file that counts, if no other does.
     """
     values = values or {}
     if only is None and not anything(values):

@@ -58,7 +58,7 @@ def dialled(
     reference = _token(token_file)
     token = partial(secrets.read, reference, str(place)) if reference else None
     if token is not None:
-        token()  # raises now what is wrong with it
+        token()  # raises now for a token that cannot be read
     return dial(place, token=token, ca=ca or "", log=log)
 
 

@@ -1,8 +1,9 @@
-"""What components ask for, before a chain starts: the user has agreed to it, is asked on the
+"""The wishes of components, before a chain starts: the user has agreed to a wish, is asked on the
 terminal, or gets a report.
 
-What it then lacks it says at every start (`conductor.spec.lacking`). What asks for nothing is
-reported once: a file in the user's state folder remembers each report by the component's place.
+A component says at every start which rights it lacks then (`conductor.spec.lacking`). A component
+that asks for nothing is reported once: a file in the user's state folder remembers each report by
+the component's place.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ _PROMPT: Final = "allow it? [v] this version, also later  [r] this run only  [N]
 def agreed(
     plan: Plan, agreements: Agreements | None = None, where: Where = Where.NOWHERE
 ) -> tuple[Plan, Agreements]:
-    """The plan with what the user has agreed to, now or before.
+    """The plan with the rights that the user has agreed to, now or before.
 
     Args:
-        agreements: Those of the same chain before it was prepared again; None: it is new.
-        where: Where the user is asked; in an editor that is later.
+        agreements: Those of the same chain before it was prepared again; None: the chain is new.
+        where: Where the user is asked; in an editor the questions come later.
     """
     again = plan.options.ask == "always"
     agreements = agreements or Agreements(again=again, permit=managed.tried)
@@ -63,13 +64,13 @@ def agreed(
 
 
 def kept(plan: Plan) -> tuple[Plan, Agreements]:
-    """The plan with what the user has agreed to before; nobody is asked, and nothing is said."""
+    """The plan with the rights agreed to before; nobody is asked, and nothing is reported."""
     agreements = Agreements(again=False, permit=managed.tried)
     return plan.of(agreements.settled(plan.components)), agreements
 
 
 def say_lacking(plan: Plan) -> None:
-    """Warns of what components lack with what the user has agreed to; nobody is asked."""
+    """Warns of rights that components lack after the user's agreements; nobody is asked."""
     for spec in kept(plan)[0].components:
         for text in lacking.notes(spec):
             report.write(f"{spec.name}: {text}", word="warning")
@@ -114,7 +115,7 @@ def _claims(spec: Spec) -> str | None:
 
 
 def lines(spec: Spec) -> Iterator[str]:
-    """What a component has that asks for nothing."""
+    """The rights of a component that asks for nothing."""
     version = f" {spec.manifest.version}" if spec.manifest and spec.manifest.version else ""
     yield f"conductor: first use of `{spec.name}`{version} ({spec.source})"
     yield (

@@ -1,7 +1,7 @@
-"""What conductor keeps on this machine, kind by kind: where, how much, and what may be deleted.
+"""The files that conductor keeps on this machine, by kinds: place, size, and what may be deleted.
 
-Only folders and files of conductor's own are looked at, none through a link. Each kind is read by
-the module that writes it.
+Only folders and files of conductor's own are read, none through a link. The module that writes a
+kind also reads it.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ class Item(NamedTuple):
     size: int
     """Bytes."""
     used: float
-    """When it was last written or used (Unix time)."""
+    """The last time when it was written or used (Unix time)."""
     component: str = ""
-    """Whose it is, of values."""
+    """The component that a value belongs to."""
     project: str = ""
 
 
 class Kind(NamedTuple):
-    """A kind of what is kept."""
+    """A kind of files that conductor keeps."""
 
     name: str
     what: str
     place: Callable[[], str]
     rule: str
-    """What of it conductor leaves."""
+    """Which of them conductor leaves, in words."""
     found: Callable[[str], list[Item]]
-    """What there is at a place. Raises `OSError`, `sqlite3.Error`."""
+    """The items at a place. Raises `OSError`, `sqlite3.Error`."""
     removed: Callable[[str, Sequence[Item]], int] | None = None
-    """Removes some of it; how many it removed. None: another command does that."""
+    """Removes some items; returns their number. None: another command removes them."""
     instead: str = ""
-    """That command."""
+    """The command that removes them."""
 
 
 def _files(rule: retention.Rule) -> Callable[[str], list[Item]]:

@@ -1,4 +1,4 @@
-"""What `conductor dev` does, over and over: look, build, test, talk.
+"""The loop of `conductor dev`: look, build, test, talk.
 
 One thing at a time: a change that comes during a turn is taken up after it. Standard input is read
 only while a prompt is awaited, so that a debugger of the component may have the terminal meanwhile.
@@ -103,7 +103,7 @@ class Dev:
         if self._chain is not None and self._chain.cancel():
             return
         if self._ending.is_set():
-            os._exit(128 + signal.SIGINT)  # the guardian ends what was started
+            os._exit(128 + signal.SIGINT)  # the guardian ends the processes of this run
         self._ending.set()
 
     # -- a change ------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Dev:
         return test_scenarios.play([self._folder], configured.here())
 
     async def _step(self, work: Callable[[], int]) -> bool:
-        """Does what takes time beside the chain, which goes on meanwhile; whether it went well."""
+        """Does slow work beside the chain, which goes on; returns whether it succeeded."""
         try:
             async with waiting(lambda: "building and testing"):
                 code = await asyncio.to_thread(work)
@@ -234,7 +234,7 @@ class Dev:
         return ((await self._lines.next()) or "").strip().lower() in ("y", "yes")
 
     def _log(self, level: str, name: str, text: str) -> None:
-        # What the component prints is at level `info`.
+        # The component's prints are at level `info`.
         if level != "debug" and name != "conductor":
             self._view.note(f"{name}: {text}")
 

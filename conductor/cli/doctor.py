@@ -1,4 +1,4 @@
-"""`conductor doctor`: what this machine and this installation have, and what is missing.
+"""`conductor doctor`: the parts that this machine and this installation have or lack.
 
 Every check examines the real thing: it starts a throwaway process to try the cage, hashes the
 modules, examines the cache folder. Nothing is repaired.
@@ -58,9 +58,9 @@ class CheckResult(msgspec.Struct, frozen=True):
     ok: bool
     detail: str
     hint: str = ""
-    """What to do if it is not ok."""
+    """How to mend a failed check."""
     needed: bool = True
-    """Conductor does not work, or not as promised, without it: `conductor doctor` then fails."""
+    """Conductor does not work, or breaks a promise, without it: `conductor doctor` then fails."""
 
 
 @takes("doctor")
@@ -147,7 +147,7 @@ def _slow_loop() -> str:
 
 
 def failed(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """The checks of what is needed and missing."""
+    """The failed checks of needed things."""
     return [check for check in results if check.needed and not check.ok]
 
 
@@ -181,7 +181,7 @@ def _python() -> CheckResult:
 
 
 def _works(name: str, examine: Callable[[], str], hint: str, *, needed: bool = True) -> CheckResult:
-    """Checks what may fail to load. `examine`: returns the detail, or raises."""
+    """Checks a library that may fail to load. `examine`: returns the detail, or raises."""
     try:
         return CheckResult(name, True, examine(), hint, needed)
     except (ImportError, OSError, RuntimeError) as error:
@@ -196,7 +196,7 @@ def _wasmtime() -> str:
 
     if lacks := capi.missing():
         raise ImportError(f"it lacks {', '.join(lacks)}")
-    # Loads the native library and makes machine code, which is what can go wrong.
+    # Loads the native library and makes machine code: these are the steps that can fail.
     wasmtime.Module(wasmtime.Engine(), "(module)")
     return wasmtime_version()
 
@@ -245,7 +245,7 @@ def _unfit(status: os.stat_result) -> str:
 
 
 def log_files() -> CheckResult:
-    """Where chains leave their log files, and the newest of them."""
+    """The folder of the log files of chains, and the newest of these files."""
     name, folder = "log files", paths.logs()
     try:
         files = retention.files(folder, retention.LOGS.suffix)
@@ -379,7 +379,7 @@ _CURES: Final[dict[str, str]] = {
 
 
 def _cage(layers: Sequence[Layer]) -> Iterator[CheckResult]:
-    """What keeps the host of sandboxed proxies in, as a throwaway process has tried it out."""
+    """The layers of the cage of sandboxed proxies, as a throwaway process has tried them."""
     general = "guests run without this fence; `-c require-hardening=true` refuses to start"
     for layer in layers:
         # Elsewhere most layers do not exist, and nobody can install them.
@@ -389,7 +389,7 @@ def _cage(layers: Sequence[Layer]) -> Iterator[CheckResult]:
 
 
 def _installed() -> Iterator[CheckResult]:
-    """Whether each installed component gets what it asks for."""
+    """Whether each installed component gets the rights that it asks for."""
     for name in sorted(installed.names()):
         label = f"component {name}"
         try:

@@ -1,4 +1,4 @@
-"""`conductor doctor --data`, `--clean`: shows and deletes what conductor keeps on this machine."""
+"""`conductor doctor --data`, `--clean`: shows and deletes files that conductor keeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS: Final = {"m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 
 
 def show(*, as_json: bool) -> int:
-    """Shows what there is."""
+    """Shows the kinds of files, with their numbers and sizes."""
     rows = [row_of(kind) for kind in KINDS]
     if as_json:
         report.say_json({"kinds": rows})
@@ -74,15 +74,15 @@ def clean(
     yes: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Deletes what is kept of a kind. Raises `ConductorError`.
+    """Deletes files of a kind. Raises `ConductorError`.
 
     Args:
         kind: One of `conductor.cli.data_kinds.KINDS`.
-        component: Of values: those of this component.
-        older: What is unused for so long, as in `7d`; None: all.
+        component: Of values: only the values of this component.
+        older: Delete items that are unused for so long, as in `7d`; None: all.
         damaged: Of values: remove the file, which cannot be read.
         yes: Do not ask.
-        as_json: Say it for programs.
+        as_json: Print JSON, for programs.
     """
     wanted = named(kind)
     if (component is not None or damaged) and wanted.name != "values":

@@ -1,4 +1,4 @@
-"""What `conductor doctor` says about editors: which are there, and whether our entries in them
+"""The editors in `conductor doctor`: which editors are there, and whether our entries in them
 still start something. Nothing is started, and nothing is changed."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from conductor.spec.parsed import layered, planned
 
 
 class Finding(NamedTuple):
-    """What was found of one editor."""
+    """The facts about one editor."""
 
     editor: str
     ok: bool
@@ -40,7 +40,7 @@ def findings() -> Iterator[Finding]:
 
 
 def _finding(target: Target) -> Finding | None:
-    """What is there of an editor; None: nothing. Raises `ConductorError`."""
+    """The facts about an editor; None: it is not there. Raises `ConductorError`."""
     path = target.file()
     text = apply.read(path).text if path else None
     programs = [found for name in target.programs if (found := shutil.which(name))]
@@ -83,7 +83,7 @@ def _finding(target: Target) -> Finding | None:
 
 
 def _check(launch: Launch) -> list[str]:
-    """What the components of an entry lack. Raises `UsageError` if one is not there."""
+    """The rights that components of an entry lack. Raises `UsageError` if one is missing."""
     if shutil.which(launch.command) is None:
         raise UsageError(
             f"there is no program `{one_line(launch.command)}` any more", "install conductor again"
@@ -106,5 +106,5 @@ def _check(launch: Launch) -> list[str]:
 
 
 def _arguments(launch: Launch) -> str:
-    """What an entry passes to conductor, without secrets."""
+    """The arguments that an entry passes to conductor, without secrets."""
     return one_line(" ".join(redacted(launch.args)), 120)

@@ -18,12 +18,12 @@ _HEAD: Final = (
 
 
 def make(output: str | None, *, show: bool, with_content: bool, yes: bool) -> int:
-    """Writes a report, once the user has seen what is in it; the exit code.
+    """Writes a report, once the user has seen its content; the exit code.
 
     Args:
-        output: The file to write, which must be new; None: one here that the date names.
+        output: The file to write, which must be new; None: a file here that is named by the date.
         show: Print all of it first.
-        with_content: Leave in what the messages of the ring say.
+        with_content: Leave in the content of the ring's messages.
         yes: Do not ask.
     """
     from conductor.cli.report_parts import parts

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import Final
 
 _MOST: Final = 4000
-"""Characters of the `data` that are shown …"""
+"""The most characters of the shown `data`."""
 _MOST_LINES: Final = 30
-"""… and lines."""
+"""The most lines of the shown `data`."""
 _KEYS: Final = ("error", "message", "detail", "details", "error_description", "reason")
 """Where the message of an object is, in this order."""
 _OBJECT: Final = re.compile(r"[\[{]")
@@ -24,7 +24,7 @@ _decode = json.JSONDecoder().raw_decode
 
 
 def shown(text: str, details: object = None) -> str:
-    """The text of an error, and below it what its `data` adds to that."""
+    """The text of an error, and below it the further facts of its `data`."""
     text = plain(text)
     lines: list[str] = []
     for line in "\n".join(_lines(details))[:_MOST].splitlines():

@@ -32,7 +32,7 @@ EXIT_INTERRUPTED: Final = 130
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What is asked of the agent, and how."""
+    """The prompt for the agent, and how it is asked."""
 
     prompt: str
     """Its text."""
@@ -66,7 +66,7 @@ def command(words: list[str], rest: list[str] | None, values: dict[str, Any]) ->
 
     Args:
         words: The words before `--`: components, and the prompt where `values` have none.
-        rest: What follows `--`; None: there is no `--`.
+        rest: The words after `--`; None: there is no `--`.
         values: The options that are set.
 
     Raises:
@@ -94,10 +94,10 @@ def execute(
 ) -> int:
     """Runs one turn; the exit code: see `conductor exec --help`. Raises `ConductorError`.
 
-    The parameters behind `parsed` are the options of `conductor exec`; `parsed` holds those that
-    `agent` has too.
+    The parameters behind `parsed` are the options of `conductor exec`; `parsed` holds the options
+    that `agent` has too.
     """
-    # drain: once the turn is over no request is open that the chain would have to wait for.
+    # drain: once the turn is over the chain need not wait for any open request.
     chain = msgspec.structs.replace(parsed.options, drain=0.0)
     parsed = msgspec.structs.replace(parsed, options=chain)
     if timeout == 0:

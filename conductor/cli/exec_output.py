@@ -168,7 +168,7 @@ class TextView(View):
                 self._once(f"plan {at} {content}", content, entry.get("status"), "plan")
 
     def _once(self, key: str, title: str, status: object, what: str) -> None:
-        """Shows what is new or has changed: agents repeat the rest in each update."""
+        """Shows a line if it is new or has changed: agents repeat the others in each update."""
         line = f"{what}: {title}" + (f" ({one_line(status)})" if status else "")
         if self._shown.get(key) != line and (status or key not in self._shown):
             self._shown[key] = line

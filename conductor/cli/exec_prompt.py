@@ -1,7 +1,8 @@
 """The prompt of `conductor exec` without `-p`: the words behind the agent, else standard input.
 
-A word is a component if it can be one; what a person writes behind the agent often can, since
-'who are you' begins with a program. So the place counts too: behind an agent there is no component.
+A word is a component if it can be one. The words that a person writes behind the agent often can be
+components, since 'who are you' begins with a program. So the place counts too: behind an agent
+there is no component.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _PATIENCE: Final = 1.0
 """Seconds in which a program that starts us with an empty input closes it."""
 
 _Kind: TypeAlias = Literal["agent", "proxy", "program", "none"]
-"""What a word can be: an agent, a proxy, either of the two, or no component."""
+"""The kind of a word: an agent, a proxy, either of the two, or no component."""
 
 
 def found(words: list[str], *, behind: bool, config: Config | None) -> tuple[list[str], str]:
@@ -35,7 +36,7 @@ def found(words: list[str], *, behind: bool, config: Config | None) -> tuple[lis
     Args:
         words: The words before `--`.
         behind: Whether a command follows, behind `--`.
-        config: What is configured; None: nothing.
+        config: The configuration; None: none.
 
     Raises:
         UsageError: There is no prompt, or a word may be the agent as well.
@@ -56,8 +57,8 @@ def found(words: list[str], *, behind: bool, config: Config | None) -> tuple[lis
 
 
 def _begin(words: Sequence[str], *, behind: bool, config: Config | None) -> int | None:
-    """Where the prompt begins among the words; None: it is not there."""
-    # The project may choose the chain, and a command behind `--` is one: then any word may be it.
+    """The index at which the prompt begins among the words; None: it is not there."""
+    # The project may choose the chain, or a command stands behind `--`: then any word may begin it.
     chosen = config is not None and bool(config.choose)
     before: _Kind = "program"
     for at, word in enumerate(words):
@@ -111,7 +112,7 @@ def _kind(word: str, config: Config | None) -> _Kind:
 
     base = syntax.split(word)[0]
     if agents.named(base) is not None:
-        return "agent"  # also one that is not installed
+        return "agent"  # also an agent that is not installed
     spec = _last(word, config)
     if spec is None:
         return "none"
@@ -162,7 +163,7 @@ def is_unread() -> bool:
 
 
 def _events(patience: float = 0.0) -> int:
-    """What is to be said of standard input, as `poll` says it, after so many seconds at most."""
+    """The events of standard input, as `poll` returns them, after so many seconds at most."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
     return sum(events for _, events in poll.poll(patience * 1000))

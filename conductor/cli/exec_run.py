@@ -97,7 +97,7 @@ class _Control:
         self.timeout = timeout
         self.timed_out = False
         self.waited_for = ""
-        """What the chain waited for when the time was over."""
+        """The stage of the chain when the time was over."""
         self.signal = 0
 
     async def run(self) -> int:
@@ -165,7 +165,7 @@ def _report(control: _Control, turn: ExecTurn, started: Started, runtime: Runtim
 
 
 def _refuser(turn: ExecTurn, started: Started) -> str:
-    """Who has ended the turn with a refusal: of a trusted component nobody can tell it."""
+    """Who has ended the turn with a refusal: a trusted component cannot be told from the agent."""
     if turn.refused_by:
         return f"`{one_line(turn.refused_by)}`"
     return "the agent" if started.alone else "the agent, or a trusted component before it,"

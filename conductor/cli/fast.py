@@ -1,9 +1,9 @@
-"""Starts what another program waits for, without loading typer: the rows of
+"""Starts the commands that another program waits for, without loading typer: the rows of
 `conductor.cli.commands` with the trait `STARTED`.
 
 An editor starts most of them and waits, and a person waits for `exec`; importing typer takes 100 to
-200 ms. What this parser does not understand it leaves to typer (`conductor.cli.app`), which
-explains what is wrong. An agent waits for `mcp`: it loads nothing that it does not need.
+200 ms. This parser leaves words that it does not understand to typer (`conductor.cli.app`), which
+explains the mistake. An agent waits for `mcp`: `mcp` loads nothing that it does not need.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from conductor.spec.parsed import Parsed
 
 _LOGIN = "--agent-login="
-"""Begins the argument behind which a client appends those of an agent's login by terminal
-(`conductor.core.logins`)."""
+"""The beginning of the argument behind which a client appends the arguments of an agent's login by
+terminal (`conductor.core.logins`)."""
 
 
 class Words:
@@ -31,7 +31,7 @@ class Words:
         self.typed: list[str] = []
         """The words before `--` that belong to no option."""
         self.rest: list[str] | None = None
-        """What follows `--`; None: there is no `--`."""
+        """The words after `--`; None: there is no `--`."""
         self.values: dict[str, Any] = {}
         """The options that are set, by name."""
 
@@ -73,8 +73,8 @@ def started(given: list[str]) -> int | None:
 
 
 def unread(given: list[str]) -> list[str]:
-    """The words of a command line; with those of an agent's login as values of the option, so that
-    nothing else reads them."""
+    """The words of a command line; the words of an agent's login become values of the option, so
+    that nothing else reads them."""
     at = next((at for at, word in enumerate(given) if word.startswith(_LOGIN)), 0)
     if not at or given[0] != "agent":
         return given
@@ -93,7 +93,7 @@ def parse(arguments: list[str]) -> Parsed | None:
 
 
 def _flags(command: str) -> Sequence[Option]:
-    """The flags of a command; a chain's start does not load those of other commands."""
+    """The flags of a command; a chain's start does not load the flags of other commands."""
     from conductor.spec import option_table
 
     if command in option_table.ALL:

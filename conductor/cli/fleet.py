@@ -19,7 +19,7 @@ HELP: Final = (
 )
 
 _SEEN: Final = 0.5
-"""Seconds that the parts of a fleet have to show what they are."""
+"""The seconds in which the parts of a fleet show their state."""
 _LOOK: Final = 0.5
 
 DEV_HELP: Final = paragraphs(

@@ -1,4 +1,4 @@
-"""`conductor fleet bundle` and `conductor fleet check`: what a pool runs, as a signed artifact."""
+"""`conductor fleet bundle` and `conductor fleet check`: a pool's bundle, as a signed artifact."""
 
 from __future__ import annotations
 
@@ -109,12 +109,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ok: bool
     bundle: str = ""
-    """Where it is, by its digest."""
+    """Its place, by its digest."""
     chains: dict[str, list[str]] = {}
     """Their components, by name."""
     warnings: list[str] = []
     reason: str = ""
-    """One word for what is wrong: `damaged`, `signature`, `chain` …"""
+    """One word for the problem: `damaged`, `signature`, `chain` …"""
     problem: str = ""
     hint: str = ""
 
@@ -143,7 +143,7 @@ def check(
 
 
 def _reason(error: ConductorError) -> str:
-    """One word for why a bundle cannot be used."""
+    """One word for the reason why a bundle cannot be used."""
     from conductor.fleet.bundle_follower import AWAY, CHAIN
     from conductor.packages.download import UnreachableError
 

@@ -27,7 +27,7 @@ from conductor.fleet import nats_server
 from conductor.transports.process_groups import Guardian
 
 _ENDS: Final = 5.0
-"""Seconds that a part has to end, after it was asked to: nobody reads what turns answer."""
+"""The seconds in which a part must end, once asked to: nobody reads the answers of turns."""
 _WRONG: Final = re.compile(r"\[(FTL|ERR)\]")
 _NATS, _GATEWAY = "nats", "gateway"
 _PAUSE: Final = 1.0
@@ -43,17 +43,17 @@ class _Part:
         self.ended = asyncio.Event()
         self.serving = asyncio.Event()
         self.place = ""
-        """Where it serves: the rest of the first line by which it says so."""
+        """The address where it serves: the rest of the first line that says so."""
         self._read = asyncio.Event()
-        """Whether it writes no more."""
+        """Set once it writes no more."""
 
     async def read(self) -> None:
-        """Shows what it writes."""
+        """Shows the lines that it writes."""
         assert self.process.stderr is not None
         while True:
             try:
                 line = await self.process.stderr.readline()
-            except ValueError:  # too long to be one
+            except ValueError:  # too long to be a line
                 continue
             if not line:
                 self._read.set()
@@ -68,7 +68,7 @@ class _Part:
 
     @property
     def how(self) -> str:
-        """How it has ended."""
+        """The way it has ended: a signal or an exit code."""
         code = self.process.returncode or 0
         return f"by the signal {-code}" if code < 0 else f"with the exit code {code}"
 
@@ -88,7 +88,7 @@ class _Part:
             self.kill()
             with anyio.fail_after(_ENDS):
                 await self.process.wait()
-        with anyio.move_on_after(_ENDS):  # what it has started may have its lines
+        with anyio.move_on_after(_ENDS):  # a process that it has started may hold its output open
             await self._read.wait()
 
 

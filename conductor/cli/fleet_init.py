@@ -1,4 +1,4 @@
-"""`conductor fleet init`: makes what a fleet keeps in JetStream."""
+"""`conductor fleet init`: makes the streams and buckets of a fleet in JetStream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conductor fleet journal`: shows what has passed at the chains of a principal."""
+"""`conductor fleet journal`: shows the frames at the chains of a principal."""
 
 from __future__ import annotations
 

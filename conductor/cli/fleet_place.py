@@ -1,4 +1,4 @@
-"""Where NATS is, as the options and the environment say."""
+"""The address of NATS and the login there, from the options and the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 USER: Final = "CONDUCTOR_NATS_USER"
 PASSWORD: Final = "CONDUCTOR_NATS_PASSWORD"  # noqa: S105 - the variable's name, not a secret
 _EXAMPLE: Final = "CHANGE-"
-"""How the passwords of deploy/nats/tenants.conf begin: everybody can read them."""
+"""The beginning of the passwords of deploy/nats/tenants.conf: everybody can read them."""
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _LONGEST: Final = 1024 * 1024
 _MARKS: Final = (b"BEGIN NATS USER JWT", b"BEGIN USER NKEY SEED")
@@ -27,7 +27,7 @@ _NAMES: Final = ("nats", "nats_creds", "nats_ca", "nats_cert", "nats_key", "nats
 
 
 def place(values: dict[str, Any], command: str) -> Place:
-    """Takes what says where NATS is out of the options' values. Raises `UsageError`."""
+    """Takes the address and login of NATS out of the options' values. Raises `UsageError`."""
     needs_extra(command)
     from conductor.fleet.place import Place
 
@@ -50,7 +50,7 @@ def place(values: dict[str, Any], command: str) -> Place:
 
 
 def _check_servers(urls: Sequence[str]) -> None:
-    """Raises `UsageError` for what can be no address of NATS: nobody waits for that."""
+    """Raises `UsageError` for a text that is no address of NATS: nobody waits for an answer."""
     from conductor.fleet.place import without_login
 
     for url in urls:
@@ -97,7 +97,7 @@ def _login() -> dict[str, str]:
 
 
 def needs_extra(command: str) -> None:
-    """Raises `UsageError` where what a fleet needs is not installed."""
+    """Raises `UsageError` where a library of the extra `fleet` is not installed."""
     try:
         import jwt  # noqa: F401
         import nats  # noqa: F401

@@ -41,9 +41,9 @@ EPILOG: Final = paragraphs(
 _ANSWERS: Final = 0.5
 """Seconds that workers have to answer one look."""
 _MISSED: Final = 4
-"""Looks without an answer after which NATS is asked whether a worker is gone."""
+"""The looks without an answer after which NATS is asked whether a worker is gone."""
 _SETTLED: Final = 30.0
-"""Seconds that workers have to use what they have prepared."""
+"""The seconds in which workers must use a bundle that they have prepared."""
 
 
 _Bundle = Annotated[str | None, argument("[BUNDLE]", BUNDLE)]
@@ -92,7 +92,7 @@ def rollout(
         )
     keys = [*bundles.keys_of(bundle_key or []), *([bundles.key_of(key)] if key else [])]
     where = place(values, "fleet rollout")
-    # The tag is asked for once; what it named then is what workers get.
+    # The tag is read once: workers get the bundle that it named then.
     name = str(bundles.signed(bundles.parse(bundle), keys)) if bundle is not None else ""
 
     async def work(bus: Bus) -> int:
@@ -112,25 +112,25 @@ class Seen(msgspec.Struct, frozen=True):
     id: str
     host: str
     bundles: dict[str, str] | None
-    """What it has, by name; None: it follows no rollouts."""
+    """The state of each bundle there, by name; None: the worker follows no rollouts."""
     refused: str = ""
-    """Why the record that NATS has counts for nothing there."""
+    """Why the record of NATS counts for nothing there."""
 
     def phase(self, name: str) -> str:
-        """What it has of one bundle, in words."""
+        """The state of one bundle there, in words."""
         if self.bundles is None:
             return "follows no rollouts (it runs without `--bundle-key`)"
         return self.bundles.get(name, "has not heard of it yet")
 
 
 class _Controller:
-    """Changes what a pool runs."""
+    """Changes the bundle of a pool."""
 
     def __init__(
         self, bus: Bus, pool: str, keys: Sequence[Demand], key: str, *, json_: bool
     ) -> None:
-        """`keys`: one of them has signed the record. `key`: the private key's file, for the next
-        one."""
+        """`keys`: one of them has signed the record. `key`: the private key's file, which signs the
+        next record."""
         from conductor.fleet.pool_record import PoolRecords
 
         self._bus, self._pool, self._json = bus, pool, json_
@@ -139,12 +139,12 @@ class _Controller:
         self._seen: dict[str, Seen] = {}
         self._missed: dict[str, int] = {}
         self._shown: dict[str, Record] = {}
-        """The records that workers have shown, by value: empty ones where no key has signed it."""
+        """The records that workers have shown, by value: empty records where no key has signed."""
         self._name = ""
-        """Where the bundle is that is rolled out, by its digest."""
+        """The bundle that is rolled out, by its digest."""
         self._revision = 0
-        """Of the record that offers it: what a worker reports that knows an older one is of an
-        earlier try."""
+        """The revision of the record that offers it: a worker that knows an older record reports
+        about an earlier try."""
 
     async def roll(self, name: str, at: int, wait: float) -> int:
         """Names a bundle, and switches to it once enough workers are ready."""
@@ -164,14 +164,14 @@ class _Controller:
         return self._done(known.record)
 
     async def back(self) -> int:
-        """Switches to what ran before."""
+        """Switches to the bundle that ran before."""
         known = await self._change(rolling.back)
         self._say(f"the pool `{self._pool}` runs {short(known.record.active)} again")
         await self._used(known.record.active)
         return self._done(known.record)
 
     async def show(self) -> int:
-        """Shows what the pool runs, and what each worker has."""
+        """Shows the bundle of the pool, and the state of each worker."""
         await self._look()
         known = await self._records.get(self._pool)
         self._warn(known.problem or self._older(known))
@@ -211,12 +211,12 @@ class _Controller:
         return await self._records.change(self._pool, known, record, self._key)
 
     def _newest(self, record: Record) -> Record:
-        """Of the record that NATS has and those that workers have, the newest that is signed: the
-        next one rests on nothing that somebody has put back or made up."""
+        """The newest signed record among those of NATS and of the workers: the next record rests on
+        nothing that somebody has put back or made up."""
         return max((record, *self._shown.values()), key=lambda one: one.revision)
 
     def _older(self, known: Signed) -> str:
-        """What to say of a record that is older than the newest one; empty: it is not."""
+        """A warning about a record that is older than the newest one; empty: it is not older."""
         newest = self._newest(known.record)
         if newest == known.record:
             return ""
@@ -284,7 +284,7 @@ class _Controller:
         return [*self._seen.values()]
 
     async def _look(self) -> None:
-        """Asks all workers. One that stands still counts on; one that nobody can ask is gone."""
+        """Asks all workers. A worker that hangs counts; a worker that nobody can ask is gone."""
         from conductor.fleet.gateway import workers_of
 
         for id_ in self._missed:

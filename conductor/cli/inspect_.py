@@ -1,7 +1,7 @@
-"""`conductor inspect COMPONENT`: what a component is and what it may do. Runs nothing of it.
+"""`conductor inspect COMPONENT`: the identity and the rights of a component. Runs nothing of it.
 
-A user decides by this page: what is known of the component, what it may do to the conversation,
-what it asks for and does not get, and what keeps it in.
+A user decides by this page: the facts about the component, its rights in the conversation, the
+rights that it asks for and does not get, and the layers of its cage.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ _EXPORTS_HINT: Final = "docs/architecture.md#the-channel says what a guest expor
 
 
 class ShownWants(msgspec.Struct, frozen=True, kw_only=True):
-    """What it asks for, in its author's words, and what of that it does not get."""
+    """The rights that it asks for, in its author's words, and the lacking ones."""
 
     source: str = "manifest"
-    """Where it asks: in its `manifest`, or in its `source` (Python without a manifest)."""
+    """The place of the wish: its `manifest`, or its `source` (Python without a manifest)."""
     rights: dict[str, str] | None = None
-    """The words, each with its reason; None: it names none."""
+    """The words, each with its reason; None: the manifest names no rights."""
     lacking: list[str] = []
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a component, as `--json` prints it."""
+    """The facts about a component, as `--json` prints them."""
 
     component: str
     name: str
@@ -90,7 +90,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     command: list[str] | None = None
     address: str | None = None
-    """Where it is reached."""
+    """The address where it is reached."""
     file: str | None = None
     sha256: str | None = None
     recorded_sha256: str | None = None
@@ -112,28 +112,28 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, int | None] | None = None
     isolation: str
     cage: list[Layer] = []
-    """What keeps the process of sandboxed components in, as tried out on this machine."""
+    """The layers of the cage of sandboxed components, as tried out on this machine."""
     policy: PolicyFacts | None = None
-    """What it may do to the conversation as a proxy; None for an agent."""
+    """Its rights in the conversation as a proxy; None for an agent."""
     wants: ShownWants = ShownWants()
     peers: tuple[str, ...] = ()
     on_failure: str = "fail"
     timeout: float | None = None
     idle: str = ""
-    """That it does nothing with the settings it has; empty: it does something."""
+    """A sentence if it does nothing with its settings; empty: it does something."""
     origins: dict[str, str] = {}
-    """Who set what of it: `rights.WORD`, `limits.NAME`, `config.KEY`, the name of an option."""
+    """Who set each value: `rights.WORD`, `limits.NAME`, `config.KEY`, the name of an option."""
     lock: Locked | None = None
-    """How it compares with the lock file of this folder; None for what is no component."""
+    """The comparison with the lock file of this folder; None if this is no component."""
     tools: list[str] = []
-    """What is known of the tools of its MCP servers."""
+    """The facts about the tools of its MCP servers."""
     receipt: Receipt | None = None
-    """How it was installed, if it was."""
+    """The receipt of its installation, if it was installed."""
     notes: list[str] = []
     problems: list[str] = []
     """Why conductor refuses it, or why nobody should trust it."""
     mistake: str = ""
-    """What its author has to mend: a handler can never run."""
+    """The mistakes that its author has to mend: a handler can never run."""
     refused: str = ""
     """Why the managed policy of this machine lets it run in no chain."""
     hint: str = ""
@@ -180,7 +180,7 @@ def show(
 
 
 def gather(component: str, values: Mapping[str, Any] | None = None) -> Facts:
-    """All that is known of a component as typed. `values` are those of the command line. Raises
+    """All facts about a component as typed. `values` are the options of the command line. Raises
     `UsageError`."""
     text = component.strip()
     path, given = ("", []) if text.startswith("{") else syntax.split(text)
@@ -205,10 +205,10 @@ def gather(component: str, values: Mapping[str, Any] | None = None) -> Facts:
 
 
 def facts_of(plan: Plan, component: str) -> Facts:
-    """All that is known of a component that is resolved already. Raises `UsageError`.
+    """All facts about a component that is resolved already. Raises `UsageError`.
 
     Args:
-        plan: The component alone, with what the user has agreed to.
+        plan: The component alone, with the rights that the user has agreed to.
         component: How a user writes it.
     """
     with CagedReader() as reader:

@@ -1,7 +1,7 @@
-"""The card of `conductor inspect`: what a component is and may do, in few lines.
+"""The card of `conductor inspect`: the identity and rights of a component, in few lines.
 
-Its sentences come from the tables that the policy is enforced by. Of the component's author it has
-the name, the version, the description, and names within what the component asks for, each short.
+Its sentences come from the tables by which the policy is enforced. From the component's author it
+has the name, the version, the description, and names within the rights asked for, each short.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from conductor.cli.inspect_ import Facts
 
 Items: TypeAlias = list[tuple[str, str]]
-"""What stands on a line: each in a long form, and in a short one where there is no room."""
+"""The items of a line: each in a long form, and in a short form for narrow lines."""
 Rows: TypeAlias = list[tuple[str, Items | list[str]]]
-"""The labels of lines, and what stands there."""
+"""The labels of lines, with their items."""
 
 _LABEL: Final = 12
-"""Columns of the labels, with what stands before and behind them."""
+"""The columns of the labels, with the blanks before and behind them."""
 _NARROWEST: Final = 40
 _LONGEST_WORD: Final = 40
 _DIGITS: Final = 16
@@ -36,7 +36,7 @@ _DIGITS: Final = 16
 _SHORT: Final = len("sha256:") + _DIGITS
 _ALL: Final = "--all"
 _WRAPPED: Final = ("sees", "may", "tools")
-"""The lines that say what it can do to a person: they are wrapped, since a cut would hide that."""
+"""The lines about harm to a person: they are wrapped, since a cut would hide it."""
 _TALLEST: Final = 8
 
 _NOTHING: Final = "nothing"
@@ -44,7 +44,7 @@ _NOT: Final = "NOT"
 _INSIDE: Final = "no files, network, programs or environment"
 _THROUGH: Final = "nothing outside it but what it gets"
 _REACHING: Final = frozenset({"read", "web", "storage", "write"})
-"""Verbs of rights by which it reaches what is outside of it."""
+"""Verbs of rights by which a component reaches files, hosts or stores."""
 _OUTSIDE: Final = "NO: it runs with all your rights: files, network, other programs"
 _ELSEWHERE: Final = "NO: it runs elsewhere, at "
 _TRUSTED: Final = "no rule limits it"
@@ -63,12 +63,12 @@ def lines(
     """The card, no line wider than `width` but for a command that a user copies.
 
     Args:
-        facts: The component, with what the user has agreed to.
+        facts: The component, with the rights that the user has agreed to.
         width: Columns of the terminal.
-        source: Where it comes from, if it is about to be installed: nothing runs it yet, and what
-            it asks for has as many lines as it needs, since nothing else shows it.
+        source: Its source, if it is about to be installed: nothing runs it yet, and its wish has
+            as many lines as it needs, since no other page shows the wish.
         signer: Who has signed it.
-        state: How it compares with what was there before: `CHANGED since it was installed`.
+        state: The comparison with the former version: `CHANGED since it was installed`.
     """
     width = max(width, _NARROWEST)
     if facts.problems:
@@ -148,7 +148,7 @@ def _cut(text: str, width: int) -> str:
     )
 
 
-# -- what they say ---------------------------------------------------------------------------------
+# -- the texts of the lines ------------------------------------------------------------------------
 
 
 def _heading(facts: Facts, width: int) -> str:
@@ -161,7 +161,7 @@ def _heading(facts: Facts, width: int) -> str:
 
 
 def _refusal(facts: Facts, width: int) -> str:
-    """Why conductor refuses it; what it says of itself is not worth reading then."""
+    """Why conductor refuses it; its own words are not worth reading then."""
     why = facts.problems[0].removeprefix("refused: ")
     file, _, rest = why.partition(": ")
     why = rest if os.path.basename(file) == facts.name else why
@@ -197,7 +197,7 @@ def _asks(facts: Facts) -> Items:
 
 
 def _gets(facts: Facts) -> Items:
-    """What it has of what it asks for: what it lacks, what it has besides."""
+    """The rights that it lacks of its wish, and those that it has besides."""
     policy = facts.policy
     has = [("all your rights on this machine",) * 2]
     if facts.sandboxed or facts.address is not None:
@@ -229,7 +229,7 @@ _WATCHED: Final = {
 
 
 def _powers(rights: Iterable[str]) -> Items:
-    """Rights: what they let it do, and the words."""
+    """Rights: the effect of each, with its word, and the word alone."""
     return [(f"{quoted(name)}, to {policy_text.says(name, named)}", quoted(name))
             for name in rights]  # fmt: skip
 
@@ -242,7 +242,7 @@ def _marked(word: str, items: Items) -> Items:
 
 
 def _identity(facts: Facts, signer: str, state: str, *, new: bool = False) -> tuple[str, Items]:
-    """What exactly it is, whether that has changed, and who vouches for it."""
+    """Its digest, whether the digest has changed, and who vouches for it."""
     receipt = facts.receipt
     digest = facts.sha256 or (facts.lock.sha256 if facts.lock is not None else None)
     of = os.path.basename(facts.file) if facts.file and facts.sha256 else ""

@@ -1,4 +1,4 @@
-"""How a component compares with the lock file of this folder."""
+"""The comparison of a component with the lock file of this folder."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ ALARMING: Final = ("changed", "unreadable")
 
 
 class Locked(msgspec.Struct, frozen=True, kw_only=True):
-    """What `conductor.lock` says of a component."""
+    """The entry of a component in `conductor.lock`, compared with the component."""
 
     state: Literal["no lock file", "not in it", "as locked", "changed", "unreadable"]
     differences: list[str] = []
-    """What has changed, or why the file or the component cannot be read."""
+    """The differences, or why the file or the component cannot be read."""
     sha256: str | None = None
-    """The digest of the component, as a lock would pin it; a program's is that of its file."""
+    """The digest of the component, as a lock would pin it; of a program the digest of its file."""
 
     def sentence(self) -> str:
-        """For people: in short, and after a colon what has changed."""
+        """A sentence for people: the state, and after a colon the differences."""
         match self.state:
             case "no lock file":
                 return "not locked"
@@ -59,7 +59,7 @@ def locked(spec: Spec) -> Locked:
         for old in before:
             if entry.name != old.name or entry.role != old.role:
                 continue
-            # Where guests run belongs to a chain: a component by itself has no other place.
+            # The place of guests belongs to a chain: a component by itself has no other place.
             alone = msgspec.structs.replace(entry, isolation=old.isolation)
             return _compared(old, alone, plan)
     return Locked(state="not in it", sha256=sha256)

@@ -1,7 +1,7 @@
-"""What `conductor inspect` shows of a component's policy.
+"""The policy of a component, as `conductor inspect` shows it.
 
-Comes from the tables that enforce the policy (`conductor.core.policy`, `conductor.core.guards`), so
-that the page cannot promise anything else.
+The facts come from the tables that enforce the policy (`conductor.core.policy`,
+`conductor.core.guards`), so that the page cannot promise anything else.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class GuardFact(msgspec.Struct, frozen=True):
 
 
 class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a component may do to the conversation. A trusted one has no rules to enforce."""
+    """A component's rights in the conversation. A trusted one has no rules to enforce."""
 
     rights: list[str]
-    """The words for what it may do."""
+    """The words for its rights."""
     enforced: bool
     cells: list[HeldKeys] = []
-    """The same by keys."""
+    """The same rights by keys."""
     serves: bool = True
     """Whether it may have MCP servers of its own."""
     sees: list[str] = []
-    """What the messages are about that it sees."""
+    """The subjects of the messages that it sees."""
     may: list[str] = []
-    """What else it may do, the worst first."""
+    """Its other rights, the worst first."""
     guards: list[GuardFact] = []
     on_violation: str
     enforce: str = "all"
@@ -99,7 +99,7 @@ def facts(held: PolicyWords) -> PolicyFacts:
 
 
 def is_lifted(lifted_by: str, name: str) -> bool:
-    """Whether a word, or its verb, is among those that widen a guard (`show, do`)."""
+    """Whether a word, or its verb, is among the words that widen a guard (`show, do`)."""
     widening = lifted_by.split(", ")
     return name in widening or name.partition(":")[0] in widening
 

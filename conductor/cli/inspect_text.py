@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conductor.cli.inspect_ import Facts, ShownWants
 
 Entry: TypeAlias = tuple[str, str, str]
-"""How its first line begins, a text to wrap, how its further lines begin."""
+"""The beginning of its first line, a text to wrap, the beginning of its further lines."""
 
 _BLANK: Final[Entry] = ("", "", "")
 
@@ -217,7 +217,7 @@ def _policy(policy: PolicyFacts) -> Iterator[Entry]:
 
 
 def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
-    """The guards by the right that widens them; first those that are widened."""
+    """The guards by the right that widens them; first the widened ones."""
     groups: dict[str, list[str]] = {}
     for guard in guards:
         word = "" if guard.lifted_by == TRUSTED else guard.lifted_by
@@ -229,7 +229,7 @@ def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
 
 
 def _wants(wants: ShownWants, policy: PolicyFacts) -> Iterator[Entry]:
-    """What it asks for, each with its author's reason."""
+    """The rights that it asks for, each with its author's reason."""
     asked = wants.rights or {}
     if not asked:
         return

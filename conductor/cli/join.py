@@ -1,10 +1,10 @@
 """`conductor join PATH`: carries a proxy's successor traffic to the conductor that started it.
 
-An `scp` proxy launches its successor itself; what it launches is this. Bytes from standard input
+An `scp` proxy launches its successor itself: it launches this command. Bytes from standard input
 go to the Unix socket, bytes from the socket to standard output, unchanged, until either end is
 done. `conductor.transports.socket` is the other end.
 
-Standard library only: the proxy waits for this to start.
+Standard library only: the proxy waits for this command to start.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`-c log-format=json`: standard error gets one JSON object a line, from every writer.
 
-Loaded only with that option. What code in this process prints becomes entries, too.
+Loaded only with that option. Texts that code in this process prints become entries, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conductor.errors import json_text
 from conductor.run.report_checks import ViolationText
 
 _MOST: Final = 64 * 1024
-"""Characters of a text; what is longer is cut."""
+"""The most characters of a text; a longer text is cut."""
 
 
 def entry(text: str, level: str, component: str, further: dict[str, Any]) -> bytes:
@@ -87,6 +87,6 @@ class Prints(io.TextIOBase):
 
 
 def divert(say: Callable[[str], None]) -> None:
-    """Has what code in this process writes to `sys.stderr` become entries."""
+    """Turns texts that code in this process writes to `sys.stderr` into entries."""
     if sys.stderr is not None:
         sys.stderr = Prints(sys.stderr, say)

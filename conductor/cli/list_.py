@@ -1,4 +1,4 @@
-"""`conductor list`: what is installed, what comes with conductor, and what catalogues offer."""
+"""`conductor list`: installed components, bundled components, and the components of catalogues."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     signer: str = ""
     since: str = ""
     wants: str = ""
-    """Whether it has what it asks for."""
+    """Whether it has the rights that it asks for."""
     problem: str = ""
     """Why it cannot be used."""
 
@@ -155,7 +155,7 @@ def _row(each: Receipt | Damaged) -> Row:
 
 
 def _wants(plan: Plan) -> str:
-    """Whether a component has what it asks for, in a few words."""
+    """Whether a component has the rights that it asks for, in a few words."""
     (spec,) = plan.components
     if not spec.sandboxed:
         known, _ = trust.known()
@@ -194,7 +194,7 @@ def _bundled(*, as_json: bool) -> int:
 
 
 def _described(row: Bundled) -> str:
-    """What a component does, and what only few are."""
+    """The description of a component; its kind too, if it is not sandboxed."""
     text = row.description.rstrip(".")
     return text if row.sandboxed else f"{text} ({row.kind}, not sandboxed)"
 

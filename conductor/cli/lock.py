@@ -1,4 +1,4 @@
-"""`conductor lock COMPONENT…`: writes down what a chain is and what it may do at most."""
+"""`conductor lock COMPONENT…`: writes down the components of a chain and their greatest rights."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _placeless(chain: Lock | Sequence[Entry]) -> list[Entry]:
 
 
 def _fixed(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries without what may change: neither paths nor the files of unpinned agents."""
+    """The entries without values that may change: paths, and the files of unpinned agents."""
     return [
         entry if entry.pinned else msgspec.structs.replace(entry, sha256=None, files=[])
         for entry in _placeless(entries)
@@ -235,7 +235,7 @@ def _count(entries: Sequence[Entry]) -> str:
 
 
 def _head(parsed: Parsed, typed: Sequence[str], *, pinned: bool | None) -> list[str]:
-    """The comment: what the file is, and how it was made."""
+    """The comment: the kind of the file, and the command that made it."""
     components, options = [*map(shown, typed)], parsed.options
     words = ["--proxy"] if parsed.mode == "proxy" else []
     if options.isolation != Options().isolation:

@@ -1,4 +1,4 @@
-"""What `conductor log show` shows of an audit: a row for each record, and who did what."""
+"""An audit in `conductor log show`: a row for each record, and who did what."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def text_of(line: bytes) -> Callable[[int], str]:
 
 
 _CHANGES: Final = {"modified": Change.CHANGED}
-"""What an audit calls changes that have another name in a trace."""
+"""The audit's names of changes that have another name in a trace."""
 _KINDS: Final = {"violation": "verdict", "would": "would", "effect": "effect"}
-"""The types of records that are no message, for filters; of others it is `notice`."""
+"""The types of records that are no message, for filters; all other records are a `notice`."""
 
 
 def row_of(number: int, record: Record) -> Row:
@@ -152,7 +152,7 @@ _SENTENCES: Final = {
     "end": (DIM, "the chain ended"),
     "ended": (WRONG, "the chain failed{why}"),
 }
-"""What is no change and no refusal, by its event, its outcome, or how the chain has ended."""
+"""Records that are no change and no refusal, by event, outcome, or the end of the chain."""
 
 
 def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
@@ -202,7 +202,7 @@ def _sentence(record: Record, who: str) -> Line | None:
 
 
 def _in_short(record: Record) -> str:
-    """What a component did, in a few words; empty: it did nothing that counts."""
+    """The act of a component, in a few words; empty: it did nothing that counts."""
     match record["event"]:
         case "change":
             return str(_DID[record["change"]].format(_what(record)))
@@ -223,7 +223,7 @@ def _what(record: Record) -> str:
 
 
 def _change(record: Record, who: str, begin: str, rows: Rows) -> Iterator[Line]:
-    """What a component made of a message, as of a visit in a trace."""
+    """The changes of a message by a component, as of a visit in a trace."""
     change, what = record["change"], _what(record)
     made = [found for operation in record.get("diff") or () for found in _edits(operation)]
     if change == "modified" and made:
@@ -245,7 +245,7 @@ def _change(record: Record, who: str, begin: str, rows: Rows) -> Iterator[Line]:
 
 
 def _digests(record: Record) -> Iterator[Line]:
-    """In place of what is not on record."""
+    """The digests in place of texts that are not on record."""
     for end in ("before", "after"):
         if (digest := record[end]) is not None:
             size = counted(digest["bytes"], "byte")
@@ -278,7 +278,7 @@ def _edits(operation: Record) -> Iterator[tuple[Edit, str]]:
     place, names = operation["pointer"], ("before", "after")
     absent: Nothing | str = NOTHING
     path = tuple(int(step) if step.isdecimal() else step for step in place.split("/")[1:])
-    if "at" in operation:  # of a long text what differs is on record
+    if "at" in operation:  # of a long text only the different part is on record
         place, names, absent = f"{place} from character {operation['at']}", ("removed", "added"), ""
     before, after = (operation.get(n, operation.get(f"{n}_cut", absent)) for n in names)
     for edit in edits.of_operation(operation["op"], path, before, after):

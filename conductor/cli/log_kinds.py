@@ -1,4 +1,4 @@
-"""Which kind of file `conductor log` is given: its first line says so."""
+"""The kind of a file that `conductor log` is given: its first line tells."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Kind(NamedTuple):
 
     noun: str
     begins: str
-    """A pattern that the first line of such a file fits, and that of no kind above it."""
+    """A pattern that the first line of such a file fits, and of no kind above it."""
     cannot: Mapping[str, str] = {}
     """Why a command of `conductor log` does not take it, by the command's name; \"\": any other."""
     hint: str = ""
-    """What to do then."""
+    """A hint for such a command."""
 
 
 _ONLY_CHANGES: Final = "it holds what components changed, and not all messages"
@@ -74,7 +74,7 @@ EMPTY: Final = Kind(
     "name a file that --trace wrote",
 )
 UNKNOWN: Final = Kind("a file of another kind", "")
-"""A trace whose first line is damaged, maybe: readers say what they do not understand."""
+"""A trace whose first line is damaged, maybe: readers report lines that they do not understand."""
 KINDS: Final = (
     TRACE,
     AUDIT,
@@ -92,8 +92,8 @@ KINDS: Final = (
 
 
 def kind_for(path: str, command: str) -> Kind:
-    """The kind of a file. Raises `UsageError` for one that cannot be read, or that this command of
-    `conductor log` does not take."""
+    """The kind of a file. Raises `UsageError` for a file that cannot be read, or that this command
+    of `conductor log` does not take."""
     kind = _kind(path)
     why = kind.cannot.get(command, kind.cannot.get("", ""))
     if why:
@@ -104,8 +104,8 @@ def kind_for(path: str, command: str) -> Kind:
 
 
 def is_begun(path: str) -> bool:
-    """Whether a file that is followed has its first line: it need not be there yet, and that line
-    may be cut. Raises `UsageError` for one that cannot be read."""
+    """Whether a file that is followed has its first line: the file need not be there yet, and its
+    line may be cut. Raises `UsageError` for a file that cannot be read."""
     line = _first_line(path) if os.path.exists(path) else b""
     return line.endswith(b"\n") or len(line) == _LOOKED_AT
 

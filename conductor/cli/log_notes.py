@@ -30,7 +30,7 @@ def write(folder: str) -> Note:
     """Writes the note for the last commit of the repository that a folder is in.
 
     Raises:
-        ConductorError: It is in none, git refuses, or no added line has a record.
+        ConductorError: There is no repository, git refuses, or no added line has a record.
     """
     top = _git(folder, "rev-parse", "--show-toplevel").decode().strip("\n")
     try:
@@ -94,7 +94,7 @@ def worded(edit: Edit) -> str:
 
 
 def _git(folder: str, *words: str, given: bytes | None = None) -> bytes:
-    """What git prints. Raises `ConductorError`."""
+    """The output of git. Raises `ConductorError`."""
     try:
         done = subprocess.run(
             ["git", "-C", folder, *words],  # noqa: S607 - the user's

@@ -1,4 +1,4 @@
-"""`conductor log replay --policy FILE TRACE`: what a managed policy would have refused then."""
+"""`conductor log replay --policy FILE TRACE`: a managed policy's refusals of a recorded chain."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _MOST: Final = 1024 * 1024
 
 
 class Refused(msgspec.Struct):
-    """What the policy would have refused, and of which component."""
+    """A refusal of the policy, and its component."""
 
     component: str
     text: str
 
 
 def judge(trace: str, policy: str, *, as_json: bool) -> int:
-    """Prints what the policy would have refused of a recorded chain. Nothing of it runs.
+    """Prints the refusals of a policy for a recorded chain. Nothing of the chain runs.
 
-    Raises `UsageError` for a file that cannot be read, and for a trace that does not say what its
-    chain was.
+    Raises `UsageError` for a file that cannot be read, and for a trace that does not tell the
+    components of its chain.
     """
     managed = policies.parse(_content(policy), policy)
     reader = turns.opened(trace)

@@ -112,7 +112,7 @@ def replay(
 
 
 def _judge(file: str, policy: str, *, is_run: bool, as_json: bool) -> int:
-    """Says what a policy would have refused. Raises `UsageError` if something is to run, too."""
+    """Prints the refusals of a policy. Raises `UsageError` if the options run a component, too."""
     from conductor.cli import log_policy
 
     if is_run:

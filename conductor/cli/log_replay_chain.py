@@ -1,4 +1,4 @@
-"""`conductor log replay FILE`: the whole chain of a trace again, and what is different now."""
+"""`conductor log replay FILE`: the whole chain of a trace again, and the differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST: Final = 12
 
 
 class Wanted(NamedTuple):
-    """What the command line wants replayed."""
+    """A replay, as the command line orders it."""
 
     file: str
     swapped: dict[str, str]
@@ -36,9 +36,9 @@ class Wanted(NamedTuple):
     limit: float
     config: Config | None
     alone: str = ""
-    """The one component that is replayed; empty: the chain."""
+    """The only component that is replayed; empty: the chain."""
     output: str | None = None
-    """Where the transcript of that component is to be; None: nobody wants one."""
+    """The file for the transcript of that component; None: nobody wants a transcript."""
 
 
 class Run(NamedTuple):
@@ -59,13 +59,13 @@ class Run(NamedTuple):
         return _members(*self)
 
     def lines(self, *, show: bool) -> Iterator[Line]:
-        """The chain, notes and turns, for people; with `show` what differs in each."""
+        """The chain, notes and turns, for people; with `show` the differences in each turn."""
         rows = Rows(whole=False)
         yield HEAD, rows.fit(_chain(self.chosen))
         for note in _notes(self.recording, self.chosen, self.replayed):
             yield DIM, f"note: {note}"
         for turn in self.compared:
-            if turn.turn or not turn.same:  # what belongs to no turn is shown only if it differs
+            if turn.turn or not turn.same:  # messages of no turn are shown only if they differ
                 yield from _turn(turn, rows, show=show)
         if self.replayed.ended:
             yield WRONG, f"it did not come to its end: {self.replayed.ended}"
@@ -84,7 +84,7 @@ def run(wanted: Wanted, *, show: bool, as_json: bool) -> int:
 
 
 def played(file: str, swapped: dict[str, str], limit: float, config: Config | None) -> Run:
-    """Replays the chain of a trace with those of the swapped proxies that it has. Raises
+    """Replays the chain of a trace, with those swapped proxies whose names it has. Raises
     `ConductorError`."""
     from conductor.record.replay import recording
 
@@ -113,7 +113,7 @@ def _ran(wanted: Wanted) -> Run:
 
 
 def _transcript(spec: Spec, path: str) -> Transcript:
-    """Takes what a guest gets and returns, for a new file. Raises `UsageError`."""
+    """Writes the lines that a guest gets and returns, to a new file. Raises `UsageError`."""
     from conductor.record.replay.transcript import Transcript
 
     if not spec.sandboxed:

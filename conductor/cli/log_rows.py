@@ -27,7 +27,7 @@ DID: Final = {
     Change.CHANGED: "changed {}", Change.ANSWERED: "itself answered {}",
     Change.ORIGINATED: "itself sent {}", Change.DROPPED: "did not pass on {}",
 }  # fmt: skip
-"""What a component did to a message, in words."""
+"""The changes of a message by a component, in words."""
 INDENT: Final = "  "
 """Begins a row."""
 
@@ -53,7 +53,7 @@ class Rows:
         self.whole = whole
 
     def fit(self, text: str, end: str = "") -> str:
-        """A line; `end` stays behind what is cut."""
+        """A line that fits the width; `end` stays behind a cut."""
         return text if self.whole else cut(text, self.width, end)
 
     def change(self, text: str, begin: str = INDENT) -> Line:
@@ -63,20 +63,20 @@ class Rows:
     def edit(
         self, component: str, edit: Edit, what: str, place: str = "", begin: str = INDENT
     ) -> Iterator[Line]:
-        """The rows of an edit that a component made in `what`; `place` says where in that."""
+        """The rows of an edit that a component made in `what`; `place` is the place in `what`."""
         head = f"{_SIGNS[edit.op]} {component} {edit.op} {one_line(edit.what)} in {what}"
         yield PLAIN, self.fit(f"{begin}{head}  {place}".rstrip())
         yield from self.values(edit)
 
     def values(self, edit: Edit) -> Iterator[Line]:
-        """What an edit removed and added."""
+        """The text that an edit removed, and the text that it added."""
         if edit.before:
             yield REMOVED, self.fit(f"      - {_words(edit.before)}")
         if edit.after:
             yield ADDED, self.fit(f"      + {_words(edit.after)}")
 
     def item(self, item: Item, begin: str = INDENT) -> Iterator[Line]:
-        """The row of an item; of one that nobody should have to guess all its lines."""
+        """The row of an item; an item about something wrong gets several lines."""
         text = f"{begin}{_item(item)}"
         if item.kind not in _WRONG:
             yield DIM, self.fit(text)
@@ -132,5 +132,5 @@ def duration(ms: float) -> str:
 
 
 def cut(text: str, width: int, end: str = "") -> str:
-    """A line that fits a width; `end` stays behind what is cut."""
+    """A line that fits a width; `end` stays behind a cut."""
     return text if len(text) <= width else f"{text[: max(width - 1 - len(end), 0)]}…{end}"

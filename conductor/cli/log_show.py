@@ -1,7 +1,7 @@
-"""`conductor log show FILE`: what happened, in words.
+"""`conductor log show FILE`: the story of a file, in words.
 
-A trace is shown as a block for each turn, an audit as a row for each record. What each component
-took and made of the prompt comes first in a block, since that is what people ask.
+A trace is shown as a block for each turn, an audit as a row for each record. A block begins with
+the time of each component and its changes of the prompt, since people ask for these first.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from conductor.record.turns.model import (
 _BARS: Final = (4, 16)
 """Columns of the longest bar, on a narrow and on a wide terminal."""
 _MOST_EDITS: Final = 6
-"""Edits of one component that are shown without --all …"""
+"""The most edits of one component that are shown without --all."""
 _MOST_ITEMS: Final = 8
-"""… and items of a turn."""
+"""The most items of a turn that are shown without --all."""
 _PART_OF_WAY: Final = 0.05
 _LEAST_WAY: Final = 10.0
 """Time that nobody had a turn is shown from this part of it, and from so many milliseconds on."""
@@ -122,7 +122,7 @@ def _turns(
 def _chosen(
     trace: turns.Reader, every: list[Turn], chosen: filters.Filter, number: int | None
 ) -> Iterator[Turn]:
-    """The turns that are wanted. What belongs to none is shown only where it is asked for."""
+    """The wanted turns. Messages of no turn are shown only where they are asked for."""
     is_filtered = bool(chosen.text.strip())
     found = {row.turn for row in trace.matching(chosen)} if is_filtered else set()
     for turn in every:
@@ -148,7 +148,7 @@ def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Lin
 
 
 def about_head(head: Head) -> Iterator[Line]:
-    """Says of a ring that it is one, and what else is missing."""
+    """Tells that a trace is a ring, and which parts are missing."""
     if head.ring:
         yield DIM, one_line(f"{head.ring[0].upper()}{head.ring[1:]}", 400)
     for gap in head.gaps:
@@ -259,7 +259,7 @@ class _Printer:
 
 
 def _did(share: Share) -> str:
-    """What a component did, in words."""
+    """The acts of a component, in words."""
     parts = [share.says] if share.says else []
     if share.tokens:
         parts.append(f"{share.tokens:+,d} tokens")

@@ -31,7 +31,7 @@ EPILOG: Final = paragraphs(
 
 
 class Stat(msgspec.Struct, kw_only=True):
-    """What a component took for one method. Times in milliseconds."""
+    """The cost of a component for one method. Times in milliseconds."""
 
     component: str
     method: str

@@ -32,14 +32,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     head: str
     """The digest of the last line."""
     first: str | None = None
-    """When the first record was written …"""
+    """The time of the first record."""
     last: str | None = None
-    """… and the last."""
+    """The time of the last record."""
     events: dict[str, int] = {}
     line: int | None = None
-    """The first line that is wrong, from 1."""
+    """The first wrong line, from 1."""
     problem: str | None = None
-    """What is wrong with it, or with the whole."""
+    """The mistake in that line, or in the whole file."""
 
 
 def verify(

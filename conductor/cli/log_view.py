@@ -94,12 +94,12 @@ def _run(source: Source, *, port: int, opens: bool, at: str) -> int:
 
 
 def complain(text: str) -> None:
-    """Says what the server of a page cannot do."""
+    """Warns of something that the server of a page cannot do."""
     report.write(text, word="warning")
 
 
 def listen(port: int) -> socket.socket:
-    """Where a page is served. Raises `UsageError`."""
+    """Listens for a page. Raises `UsageError`."""
     from conductor.page import server
 
     try:
@@ -116,10 +116,10 @@ def announced(
     """Prints the address of a page, and opens a browser with it while the page is served.
 
     Args:
-        listening: Where the page is served.
-        secret: What the address must hold.
+        listening: The socket that serves the page.
+        secret: The secret in the address.
         opens: Whether to open the browser.
-        at: What the page shows first, as its addresses have it: `turn=3`.
+        at: The first view of the page, as its addresses have it: `turn=3`.
     """
     host, port = listening.getsockname()
     address = f"http://{host}:{port}/#secret={secret}{at and f'&{at}'}"

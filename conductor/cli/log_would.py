@@ -1,4 +1,4 @@
-"""`conductor log show --would FILE`: what was only watched, and how often."""
+"""`conductor log show --would FILE`: violations that were only watched, and how often."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _decode = json_text.Decoder(dict[str, Any]).decode
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """What nobody stopped, since it is only watched."""
+    """A violation that nobody stopped, since it is only watched."""
 
     component: str
     rule: str
-    """What would have stopped it; `watch`: the component itself is watched."""
+    """The rule that would have stopped it; `watch`: the component itself is watched."""
     direction: str
     method: str
     text: str
@@ -37,8 +37,8 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 def show(path: str, chosen: Filter, kind: Kind, *, as_json: bool, whole: bool) -> int:
-    """Prints what was watched, most frequent first; 1 if somebody has altered the audit. Raises
-    `UsageError`."""
+    """Prints the watched violations, most frequent first; 1 if somebody has altered the audit.
+    Raises `UsageError`."""
     found: Counter[Watched] = Counter()
     broken: BrokenChainError | None = None
     try:
@@ -92,7 +92,7 @@ def _lines(counts: Sequence[tuple[Watched, int]], rows: Rows) -> Iterator[tuple[
 
 
 def _what(each: Watched) -> str:
-    """Who did what, without the file of the component."""
+    """The component and its act, without the file of the component."""
     who, text = one_line(each.component, 60), each.text.partition("\n")[0]
     _, named, rest = text.partition(f"`{each.component}`")
     did = rest.partition(") ")[2] if rest.startswith(" (") else rest.lstrip(": ")

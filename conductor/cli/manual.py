@@ -1,8 +1,8 @@
-"""What conductor says of its commands: the help, the man page and the completion of shells, all
-from the tables of commands, options and topics.
+"""The manual of the commands: the help, the man page and the completion of shells, all from the
+tables of commands, options and topics.
 
-typer has declared the commands of the tables; `page_of` reads what it knows of one. Nobody else
-makes pages of help, or lists of what may stand on a command line.
+typer has declared the commands of the tables; `page_of` reads typer's command. No other module
+makes pages of help, or lists of words for a command line.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def show(command: Foreign, context: Foreign) -> NoReturn:
 
 
 def listed(root: Foreign) -> Iterator[tuple[Command, Foreign]]:
-    """The commands that pages show, each with what typer has made of it."""
+    """The commands that pages show, each with typer's command."""
     for row in commands.TABLE.values():
         if not row.is_hidden:
             yield row, _found(root, row.path.split())
 
 
 def _found(root: Foreign, words: Iterable[str]) -> Foreign | None:
-    """What typer has made of a command; None: there is no such command."""
+    """Typer's command for these words; None: there is no such command."""
     for word in words:
         root = getattr(root, "commands", {}).get(word)
     return root
@@ -55,10 +55,10 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
     """The page of a command.
 
     Args:
-        command: What typer has made of the command.
-        path: How it is called: `conductor log show`.
-        whole: With every command. Else the rare ones have only their names, and the options of a
-            command that runs a chain a sentence each.
+        command: Typer's command.
+        path: The words that call it: `conductor log show`.
+        whole: With every command. Else rare commands have only their names, and the options
+            of a command that runs a chain have a sentence each.
     """
     name = path.removeprefix("conductor").strip()
     arguments = [p for p in command.params if not p.opts[0].startswith("-")]
@@ -80,7 +80,7 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
 
 
 def usage(command: Foreign, path: str) -> str:
-    """How a command is written: `conductor log show [OPTIONS] FILE [FILTER]`."""
+    """The form of a command: `conductor log show [OPTIONS] FILE [FILTER]`."""
     pieces = [path, "[OPTIONS]"]
     for parameter in command.params:
         if not parameter.opts[0].startswith("-"):
@@ -259,7 +259,7 @@ SHELLS: Final = {
 _SCRIPTS: Final = Path(__file__).parent / "shells"
 
 Words: TypeAlias = "dict[str, str]"
-"""What may stand in a place, with what it means."""
+"""The words for a place, with their meanings."""
 
 
 def completion(
@@ -310,10 +310,11 @@ def _lines(group: str) -> Words:
 
 
 def _places(root: Foreign) -> Iterator[tuple[str, Words]]:
-    """What may stand where: behind a command (`log show`), as an option of it (`log show -`), as
-    the value of that (`log show --turn`), as a component (`@component`), as an option of one
-    (`@component,`), as the value of that (`@component,name=`). A word that begins with `@` stands
-    for words that the shell knows, and `@any` for what nobody can guess."""
+    """The words for each place: behind a command (`log show`), as an option of it (`log show -`),
+    as the value of an option (`log show --turn`), as a component (`@component`), as an option of a
+    component (`@component,`), as the value of such an option (`@component,name=`). A word that
+    begins with `@` stands for words that the shell knows, and `@any` for words that nobody can
+    guess."""
     for path, command in [("", root), *((row.path, each) for row, each in listed(root))]:
         flags: Words = {"-h": "Show help", "--help": "Show help"}
         words = _lines(path)
@@ -351,11 +352,11 @@ _STANDING: Final = {
     "FOLDER": ["@folders"],
     "REFERENCE] [FOLDER": ["@folders"],
 }
-"""What stands for words in the help, and which words these are."""
+"""The names of values in the help that stand for words, with these words."""
 
 
 def _values(parameter: Foreign, path: str) -> list[str]:
-    """What the value of an option or an argument may be, by its name in the help."""
+    """The words for the value of an option or an argument, by its name in the help."""
     metavar = str(parameter.metavar or parameter.name).strip("[]…")
     row = {row.flags.split()[0]: row for row in options.of(path)}.get(parameter.opts[0])
     if row is not None and row.kind.choices:

@@ -63,8 +63,8 @@ _MEANT: Final = {
 
 
 def meant(word: str, following: str = "") -> str | None:
-    """The command that a word means, or both that word and the one behind it: a name, or a name
-    and what follows it."""
+    """The command that a word means, or that the word means with the next one: a name, or a name
+    with further words."""
     word = word.lower().strip("-")
     return _MEANT.get(f"{word} {following.lower()}") or _MEANT.get(word)
 

@@ -1,8 +1,8 @@
 """Shows a package and asks: shared by `conductor add` and `conductor update`.
 
-Installing and agreeing are two decisions. `--yes` installs; what a component asks for beyond the
-default takes words of its own (`Allowed`), and so does a program, which no sandbox holds. What a
-component does not get is said.
+Installing and agreeing are two decisions. `--yes` installs. Rights beyond the default take words of
+their own (`Allowed`), and so does a program, which no sandbox holds. The rights that a component
+does not get are reported.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ EXIT_DECLINED: Final = 1
 
 
 class Decision(enum.Enum):
-    """What the user wants."""
+    """The decision of the user."""
 
     NO = "no"
     INSTALL = "install"
     """With the default rights; a program is not trusted."""
     ALLOW = "allow"
-    """With what it asks for; a program is trusted."""
+    """With the rights that it asks for; a program is trusted."""
 
 
 class Allowed(msgspec.Struct, frozen=True):
-    """What of that which a component asks for the user allows by words of the command line."""
+    """The part of a wish that the user allows by words of the command line."""
 
     everything: bool = False
     rights: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Allowed(msgspec.Struct, frozen=True):
             )
 
     def part(self, wish: Sequence[str]) -> tuple[str, ...]:
-        """What of a wish the words allow."""
+        """The part of a wish that the words allow."""
         return tuple(
             name for name in wish if self.everything or not words.lacking([name], self.rights)
         )
@@ -102,8 +102,8 @@ WARNING: Final = (
 
 
 def show(made: Candidate, changed: Sequence[str] = ()) -> None:
-    """Prints the card of a package, and what it changes. Raises `UsageError` for one that conductor
-    would never run."""
+    """Prints the card of a package, and its changes. Raises `UsageError` for a package that
+    conductor would never run."""
     from conductor.cli import inspect_
 
     receipt, before = made.receipt, made.before
@@ -141,7 +141,7 @@ _SIGNER: Final = ("signer", "issuer", "key", "trusted_root", "any_signer")
 
 
 def demand(given: Mapping[str, Any]) -> Demand:
-    """Who must have signed a package, by the options of a command line. Raises `UsageError`."""
+    """The demanded signer of a package, by the options of a command line. Raises `UsageError`."""
     return signatures.demand(**{name: given[name] for name in _SIGNER if name in given})
 
 
@@ -154,12 +154,12 @@ def signer_words(given: Mapping[str, Any]) -> Iterator[str]:
 
 
 def decide(made: Candidate, allowed: Allowed, given: Mapping[str, Any], *, again: str) -> Decision:
-    """What the user wants: asks on a terminal, unless options say it.
+    """The user's decision: asks on a terminal, unless options decide.
 
     Args:
-        allowed: What the command line allows, which is a yes to the component too.
+        allowed: The rights that the command line allows, which is a yes to the component too.
         given: The options: `yes` installs without a question, with `trust` a program may run.
-        again: The command that would do it without a question.
+        again: The command that would install it without a question.
 
     Raises:
         UsageError: It takes a decision, and nobody can be asked.
@@ -196,7 +196,7 @@ def decide(made: Candidate, allowed: Allowed, given: Mapping[str, Any], *, again
 
 
 def _refuse_a_step_back(made: Candidate) -> None:
-    """Raises `UsageError` for what is not, beyond doubt, a newer version of what is installed."""
+    """Raises `UsageError` unless this is, beyond doubt, a newer version of the component."""
     if made.is_another:
         becomes = f"another component: {_names(made)}"
     elif made.is_older:
@@ -211,14 +211,14 @@ def _refuse_a_step_back(made: Candidate) -> None:
 
 
 def put(made: Candidate, decision: Decision, allowed: Allowed, again: str) -> None:
-    """Installs it as the user has decided, compiles it, and says what it does not get.
+    """Installs it as the user has decided, compiles it, and reports the rights that it lacks.
 
     `again`: the command that has installed it. Raises `ConductorError`.
     """
     receipt = made.receipt
     others = (each for each in store.receipts() if isinstance(each, Receipt))
     if not any(each.content == receipt.content for each in others):
-        store.forget([receipt.folder])  # what was agreed about it earlier: it was asked anew
+        store.forget([receipt.folder])  # the user was asked anew
     install.commit(made)
     if decision is Decision.ALLOW and made.is_program:
         trust.trust_folder(receipt.folder)
@@ -230,7 +230,7 @@ def put(made: Candidate, decision: Decision, allowed: Allowed, again: str) -> No
 
 
 def agree(spec: Spec, allowed: Allowed, again: str) -> None:
-    """Keeps what the user has allowed an installed component, and says what it does not get.
+    """Keeps the rights that the user has allowed a component, and reports those that it lacks.
 
     Raises `UsageError`.
     """
@@ -278,7 +278,7 @@ def _names(made: Candidate) -> str:
 
 
 def _question(spec: Spec) -> Question | None:
-    """What may be asked about a component; None: it has all it asks for, or may not get it."""
+    """The question about a component; None: it has all rights it asks for, or may not get them."""
     _, agreements = consent.kept(alone(spec))
     for _, why in agreements.refused:
         report.write(f"{spec.name}: it gets the default rights only: {why}", word="warning")

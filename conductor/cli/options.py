@@ -1,5 +1,5 @@
-"""The options of all commands: those of chains and servers (`conductor.spec.option_table`), and
-here those of the others. Must not import typer: an editor waits for `connect` to start.
+"""The options of all commands: those of chains and servers are in `conductor.spec.option_table`,
+all others here. Must not import typer: an editor waits for `connect` to start.
 """
 
 from __future__ import annotations

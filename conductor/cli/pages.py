@@ -1,4 +1,4 @@
-"""Pages for people: words with what they mean, below headings, and how a terminal shows them.
+"""Pages for people: words with their meanings, below headings, and how a terminal shows them.
 
 `conductor.cli.manual` makes pages of help, and writes them for `man` too.
 """
@@ -27,7 +27,7 @@ _LINK: Final = re.compile(r"\[([^]]+)\]\([^)]*\)")
 
 
 class Entry(NamedTuple):
-    """A word and what it means."""
+    """A word and its meaning."""
 
     word: str
     meaning: str
@@ -43,7 +43,7 @@ class Section(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page of help. Paragraphs are apart by blank lines; one that is indented is not wrapped."""
+    """A page of help. Blank lines separate paragraphs; an indented paragraph is not wrapped."""
 
     usage: str
     text: str
@@ -63,7 +63,7 @@ def gist(text: str) -> str:
 
 
 def columns() -> int:
-    """The columns that a text for people has: those of the terminal, within bounds."""
+    """The columns for a text for people: the columns of the terminal, within bounds."""
     return max(_NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
 
 
@@ -153,7 +153,7 @@ def hanging(head: str, text: str, width: int, indent: str | None = None) -> list
 
 
 def labelled(label: str, values: Iterable[str], size: int) -> Iterator[tuple[str, str]]:
-    """Values below each other, each with its head: that of the first is the label."""
+    """Values below each other, each with its head: the first head is the label."""
     for at, value in enumerate(values):
         yield f"  {'' if at else label:<{size}}", value
 

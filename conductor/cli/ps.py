@@ -1,4 +1,4 @@
-"""`conductor ps`: the chains of this user that run; below it what changes one."""
+"""`conductor ps`: the running chains of this user; below it the commands that change a chain."""
 
 from __future__ import annotations
 

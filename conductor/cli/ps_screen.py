@@ -29,7 +29,7 @@ _KEYS: Final = {
 }  # fmt: skip
 _HELP: Final = "j k choose · p pause or resume · q quit"
 _EVERY: Final = 1.0
-"""Seconds between two looks at what has ended, at most."""
+"""The most seconds between two looks at chains that have ended."""
 
 
 class Screen:
@@ -60,7 +60,7 @@ class Screen:
             signal.SIGWINCH: lambda *_: self._woken(),
             signal.SIGTERM: _ends,
             signal.SIGHUP: _ends,
-            # Whatever started us may have had it ignored, as a shell does of what runs behind it.
+            # Our parent may have had it ignored, as a shell does for commands in the background.
             signal.SIGINT: signal.default_int_handler,
         }
         before = {number: signal.signal(number, does) for number, does in handlers.items()}
@@ -138,7 +138,7 @@ class Screen:
 
 
 def _typed(terminal: int) -> list[str]:
-    """What the keys do that were typed; once the terminal has gone, to quit."""
+    """The actions of the typed keys; once the terminal has gone, to quit."""
     typed = os.read(terminal, 1024)
     keys = re.findall(rb"\x1b[\[O].|.", typed, re.DOTALL)
     return [_KEYS[key] for key in keys if key in _KEYS] if typed else ["quit"]

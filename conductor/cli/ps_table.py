@@ -1,4 +1,4 @@
-"""What `conductor ps --watch` shows: a table for each chain, in as many columns as there are."""
+"""The tables of `conductor ps --watch`: one for each chain, in as many columns as there are."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HEADS: Final = {
 _DROPPED: Final = (
     "restarts", "p50", "changed", "memory", "p99", "cpu", "messages", "open", "p95", "state",
 )  # fmt: skip
-"""What a narrow terminal does not show, the least important first."""
+"""The columns that a narrow terminal does not show, the least important first."""
 _LEFT: Final = frozenset({"name", "state"})
 _FIGURES: Final = ("p50", "p95", "p99", "messages", "changed")
 _SAME: Final = '"'
-"""In place of figures that are those of the row above."""
+"""In place of figures that are equal to those of the row above."""
 _SHORTEST: Final = 10
 _LONGEST: Final = 24
 """Characters of a name, on a narrow and on a wide terminal."""
@@ -108,7 +108,7 @@ def _cell(one: ComponentState, longest: int) -> dict[str, str]:
 
 
 def _processor(seen: Seen, one: ComponentState) -> str:
-    """How much of one processor it used between the last two looks; without two, all so far."""
+    """Its part of one processor between the last two looks; without them all its seconds so far."""
     if one.cpu is None:
         return "-"
     earlier = seen.before

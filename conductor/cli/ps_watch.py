@@ -1,4 +1,4 @@
-"""`conductor ps --watch`: what each component of the running chains does, live."""
+"""`conductor ps --watch`: the work of each component of the running chains, live."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def publish(
 
 
 def _send(ready: Publication, *, replace: bool, dry_run: bool) -> None:
-    """Sends it to its registry, or shows what would be sent. Raises `ConductorError`."""
+    """Sends a package to its registry, or shows the upload. Raises `ConductorError`."""
     from conductor.packages.oci import publish as publishing
 
     if dry_run:
@@ -135,7 +135,7 @@ def _send(ready: Publication, *, replace: bool, dry_run: bool) -> None:
 
 
 def _say_next(pinned: str, entry: Mapping[str, Any], *, is_signed: bool) -> None:
-    """Says what can be done with what is published."""
+    """Names the next commands for a published package."""
     report.say(f"to install it: {shlex.join(['conductor', 'add', pinned])}")
     if not is_signed:
         place = pinned.removeprefix("oci://")
@@ -189,12 +189,12 @@ def _refuse_generated(manifest: Manifest) -> None:
 
 
 def _words(text: str) -> str:
-    """What a text says, in whatever case and with whatever signs."""
+    """The words of a text, in lower case and without signs."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 def _described(ready: Publication) -> list[str]:
-    """What a push would send, for people."""
+    """The upload, for people."""
     from conductor.packages.oci.publish import size_of
 
     parts = (ready.made, *ready.attached)

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def passed(parsed: Parsed, warn: Warn = lambda name, text: None) -> Plan:
-    """The plan of a chain behind the gates; nobody is asked. Raises `ConductorError`, as its start
-    would.
+    """The plan of a chain behind the gates; nobody is asked. Raises `ConductorError`, as the start
+    of the chain would.
 
-    `warn` hears what the lock file only warns of: a component, and a sentence.
+    `warn` hears the warnings of the lock file: a component, and a sentence.
     """
     return gates.passed(consent.agreed(planned(parsed))[0], warn)
 
 
 def check(parsed: Parsed, warn: Warn = lambda name, text: None) -> list[Spec]:
     """Prepares a chain up to the start of its programs; modules are compiled. Returns its
-    components. `warn`, and what it raises: as of `passed`."""
+    components. `warn` and the errors: as of `passed`."""
     plan = passed(parsed, warn)
     for spec in plan.components:
         if spec.attribute:

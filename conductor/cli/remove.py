@@ -45,7 +45,7 @@ def remove(
 
 
 def _configuration() -> Config | None:
-    """What is configured; a file that is wrong keeps nobody from removing."""
+    """The configuration; None for a wrong file, which keeps nobody from removing."""
     try:
         return configured.here()
     except UsageError:
@@ -53,7 +53,7 @@ def _configuration() -> Config | None:
 
 
 def _naming(name: str, config: Config | None) -> Iterator[str]:
-    """Where the configuration names a component."""
+    """The places in the configuration that name a component."""
     if config is None:
         return
     for key, component in config.components.items():

@@ -3,8 +3,8 @@
 Nothing else in `conductor.cli` writes to standard error, or for people to standard output. Here all
 text goes through `conductor.errors`, so that no command can forget to make others' text harmless.
 
-Text for people leaves in the encoding of its stream; `encoded` writes out what that cannot carry.
-JSON and protocol are UTF-8 in any locale.
+Text for people leaves in the encoding of its stream; `encoded` writes out characters that the
+encoding lacks. JSON and protocol are UTF-8 in any locale.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b
 
 
 YES: Final = ("y", "yes")
-"""How a user agrees."""
+"""The words by which a user agrees."""
 _FORCES: Final = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _BOLD: Final = "\x1b[1m"
 _CLEAR: Final = b"\x1b[K"
@@ -52,7 +52,7 @@ _ALIKE: Final = {"…": "...", "—": "-", "·": "-", "•": "*", "✓": "ok", "
 
 
 def _written_out(error: UnicodeError) -> tuple[str, int]:
-    """An error handler of codecs: what an encoding cannot carry."""
+    """An error handler of codecs: writes out characters that an encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lost = error.object[error.start : error.end]
@@ -124,7 +124,7 @@ def write(
         word: The level or kind before the text, in its colour.
         name: The component that it is about.
         dim: Whether the entry is less important than its surroundings.
-        hint: What to do, for programs that read it.
+        hint: A hint, for programs that read the entry.
         raw: Whether a component wrote the text to its standard error.
 
     Drops the entry if nobody reads standard error.
@@ -195,7 +195,7 @@ def _can_go_back() -> bool:
 
 
 def write_out() -> None:
-    """From now on standard output takes any text: what its encoding cannot carry is written out."""
+    """From now on standard output takes any text: it writes out what its encoding lacks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors=_WRITTEN_OUT)
 
@@ -203,14 +203,14 @@ def write_out() -> None:
 def cover(text: str, *, typed: bool = False) -> None:
     """Draws a status line over the one before; `text` may quote anybody.
 
-    It stays on one line of the terminal. What else is written there takes it away first. `typed`:
-    its user types behind it.
+    The line stays on one row of the terminal. Any other text takes it away first. `typed`: its
+    user types behind it.
     """
     global _covered  # noqa: PLW0603 - there is one standard error
     room = select.poll()
     room.register(2, select.POLLOUT)
     with contextlib.suppress(OSError):
-        if room.poll(0):  # else its user has stopped it (Ctrl-S): the chain must not wait for that
+        if room.poll(0):  # else its user has stopped it (Ctrl-S): the chain must not wait
             line = _coloured(_fitting(one_line(text, 1000), os.get_terminal_size(2).columns), _DIM)
             os.write(2, b"\r" + _CLEAR + encoded(line, sys.stderr) + b" " * typed)
             _covered = True
@@ -310,7 +310,7 @@ def page(text: str) -> None:
 
 
 def ask(question: str) -> None:
-    """Shows a question of ours in front of what the user types, on a terminal."""
+    """Shows a question of ours before the user's answer, on a terminal."""
     global _said  # noqa: PLW0603 - there is one terminal
     _said = None
     uncover()
@@ -319,7 +319,7 @@ def ask(question: str) -> None:
 
 
 def answer(question: str) -> str:
-    """What the user types behind a question of ours, in lower case; empty at the input's end."""
+    """The user's answer to a question of ours, in lower case; empty at the input's end."""
     ask(question)
     typed = sys.stdin.readline()
     if not typed.endswith("\n"):
@@ -371,12 +371,12 @@ def unwritable(why: str) -> ConductorError:
 
 
 def divert_prints() -> None:
-    """Sends what code in this process prints to standard error: protocol is on standard output."""
+    """Sends prints of code in this process to standard error: protocol is on standard output."""
     sys.stdout = sys.stderr
 
 
 def forget_output() -> None:
-    """Sends what is still to be written nowhere: Python would fail again when it exits."""
+    """Drops output that is still to be written: Python would fail again when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

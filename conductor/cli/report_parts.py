@@ -26,11 +26,11 @@ from conductor.version import version
 
 _LOGS: Final = 3
 _MOST: Final = 64 * 1024
-"""Bytes of a log file, its last ones …"""
+"""The most bytes of a log file, taken from its end."""
 _MOST_RING: Final = 512 * 1024
-"""… and of a ring."""
+"""The most bytes of a ring."""
 _LONGEST: Final = 4096
-"""Characters of a line."""
+"""The most characters of a line."""
 
 _KEPT: Final = ("type", "ts", "protocol", "from", "to", "method", "is_error")
 _KEPT_ABOUT: Final = (
@@ -38,7 +38,7 @@ _KEPT_ABOUT: Final = (
     "code", "carrier",
 )  # fmt: skip
 _KEPT_VERDICT: Final = ("component", "rule", "direction", "method")
-"""Members of an event that hold nothing of what its message says."""
+"""Members of an event that hold nothing of its message."""
 
 
 class Part(NamedTuple):
@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 
 def parts(*, with_content: bool) -> list[Part]:
-    """The parts, in their order. `with_content`: the ring with what its messages say."""
+    """The parts, in their order. `with_content`: the ring with the content of its messages."""
     for name, value in os.environ.items():
         if is_secret(name) and value:
             hide(value, f"[variable {name}]")
@@ -67,7 +67,7 @@ def parts(*, with_content: bool) -> list[Part]:
     return [Part(cleaner.clean(part.title), cleaner.clean(part.text)) for part in plain]
 
 
-# -- what it consists of ---------------------------------------------------------------------------
+# -- the parts -------------------------------------------------------------------------------------
 
 
 def _versions() -> Iterator[str]:
@@ -133,7 +133,7 @@ def _newest(folder: str, rule: retention.Rule, number: int, most: int) -> Iterat
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - most))
                 text = file.read(most).decode(errors="replace")
-            # The first line is cut, and of what it was a part nobody knows any more.
+            # The first line is cut, and nobody knows any more what it belonged to.
             yield each.name, text.partition("\n")[2] if size > most else text
     except (OSError, sqlite3.Error) as error:
         yield f"in {folder}", f"cannot be read: {reason(error)}"
@@ -154,7 +154,7 @@ def _event(line: str, *, with_content: bool) -> str:
     for name, kept in (("_conductor", _KEPT_ABOUT), ("verdict", _KEPT_VERDICT)):
         if isinstance(event.get(name), dict):
             shown[name] = _only(event[name], kept)
-    if isinstance(whom := event.get("unwatched"), dict):  # readers find what these pass on
+    if isinstance(whom := event.get("unwatched"), dict):  # readers need these components' names
         shown["unwatched"] = _only(whom, tuple(whom))
     return json.dumps(shown)
 
@@ -169,11 +169,11 @@ def _only(members: Mapping[str, Any], kept: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-# -- what is taken out -----------------------------------------------------------------------------
+# -- the removal of secrets ------------------------------------------------------------------------
 
 
 class _Cleaner:
-    """Makes a text one for strangers."""
+    """Turns a text into a text for strangers."""
 
     def __init__(self) -> None:
         home = os.path.expanduser("~")
@@ -189,7 +189,7 @@ class _Cleaner:
     def clean(self, text: str) -> str:
         """The text as it may be given away."""
         lines = without_shapes(text).splitlines()
-        # What is longer than a line may be is cut before it is searched.
+        # A line that is too long is cut before it is searched.
         return "\n".join(self._line(line[:_LONGEST]) for line in lines)
 
     def _line(self, line: str) -> str:

@@ -55,9 +55,9 @@ _FIRST_REQUEST: Final = 2.0
 """Seconds that a client has to send the request which reports a failed start to it."""
 
 _CONTROL: Final = 0.3
-"""Seconds until there is a control socket: an editor waits for its first answer before."""
+"""The seconds until there is a control socket: an editor first waits for its first answer."""
 _LOADED: Final = 0.5
-"""Seconds after which a process has loaded what each of them loads."""
+"""The seconds after which a process has loaded the code that each process loads."""
 
 
 def chain(parsed: Parsed) -> int:
@@ -93,7 +93,7 @@ def chain(parsed: Parsed) -> int:
 
 
 def _explain(parsed: Parsed) -> None:
-    """Says what a chain waits for whose client is a person at a terminal: most have pasted what is
+    """Explains a chain whose client is a person at a terminal: most people have pasted a command
     for an editor's settings."""
     import shlex
 
@@ -264,8 +264,8 @@ class Started(Owner):
         return params if self._telemetry is None else self._telemetry.stamped(number, params)
 
     def _followed(self) -> Status:
-        """What follows the stages. Made when the first message has gone on: nobody waits for us
-        then."""
+        """The follower of the stages. It is made when the first message has gone on: nobody waits
+        for us then."""
         if self._status is None:
             from conductor.cli.status import Status
 
@@ -285,13 +285,13 @@ class Started(Owner):
         return self._followed().hushed()
 
     def waits(self) -> str:
-        """What the chain waits for, in words; empty: nothing."""
+        """The stage that the chain waits in, in words; empty: it does not wait."""
         return self._status.waits() if self._status is not None else ""
 
     def close(self, *, strays: bool = True) -> None:
-        """The chain has ended; ends what is left of it.
+        """The chain has ended; ends its processes that are left.
 
-        `strays`: also what has left the groups of its components; not where other chains run."""
+        `strays`: also processes outside of its components' groups; not where other chains run."""
         if self._status is not None:
             self._status.close()
         if self._opens is not None:
@@ -308,7 +308,7 @@ class Started(Owner):
             end_strays()
 
     def _settled(self, plan: Plan) -> Plan:
-        """The plan with what the user has agreed to. Raises `ConductorError`."""
+        """The plan with the rights that the user has agreed to. Raises `ConductorError`."""
         self.in_process = any(spec.attribute for spec in plan.components)
         if self.in_process:
             report.divert_prints()
@@ -322,7 +322,7 @@ class Started(Owner):
         return plan
 
     def _noted(self, text: str) -> None:
-        """Logs what a name of a component hides."""
+        """Logs the other meaning that a name of a component hides."""
         self.log.say("info", "conductor", text)
 
     @property
@@ -336,8 +336,8 @@ class Started(Owner):
         return Where.NOWHERE if is_late else self._where
 
     def connected(self) -> None:
-        """See `Owner`. Has questions asked while the chain runs, and what the user trusts looked
-        after."""
+        """See `Owner`. Has questions asked while the chain runs, and follows changes of the user's
+        trust."""
         self._control_comes()
         agreements, runtime = self._agreements, self._runtime
         if agreements is None or runtime is None:
@@ -347,7 +347,7 @@ class Started(Owner):
         self._asks(agreements, runtime).put()
 
     def _asks(self, agreements: Agreements, runtime: Runtime) -> Consent:
-        """What asks the user while the chain runs."""
+        """Asks the user while the chain runs."""
         if self._consent is None:
             from conductor.run.consent import Consent
 
@@ -395,7 +395,7 @@ class Started(Owner):
         self._consent.replied(token, member, body)
 
     def _renewed(self) -> tuple[Sequence[Spec], bool]:
-        """The same components with what the user agrees to now; whether any may do less."""
+        """The same components with the rights agreed to now; whether any component may do less."""
         assert self._agreements is not None
         specs, less = self._agreements.renewed()
         for spec in specs:
@@ -403,7 +403,7 @@ class Started(Owner):
         return specs, less
 
     def rely_on(self, only: Only | None) -> None:
-        """What alone configures it from the next reload on."""
+        """The only file that configures the chain from the next reload on."""
         typed = msgspec.structs.replace(self.parsed.typed or self.parsed, only=only)
         self.parsed = msgspec.structs.replace(self.parsed, typed=typed)
 
@@ -426,7 +426,7 @@ class Started(Owner):
         return plan.components
 
     def _tell_changes(self, before: Plan, now: Plan) -> None:
-        """Logs what a plan has otherwise than the plan before."""
+        """Logs the differences of a plan from the plan before."""
         if [*map(origins.bare, now.components)] != [*map(origins.bare, before.components)]:
             assert self._runtime is not None
             self._runtime.start(self._tell_diff(before, now))
@@ -503,7 +503,7 @@ def _run(started: Started, early: list[int]) -> int:
 
 
 def settled_memory() -> None:
-    """What exists now lives as long as the process; collecting it again and again costs latency."""
+    """Objects of now live as long as the process; to collect them again and again costs latency."""
     import gc
 
     gc.freeze()
@@ -520,7 +520,7 @@ async def until_done(runtime: Runtime, stopped: list[int], early: list[int]) -> 
 
     def stop(number: int) -> None:
         if stopped:
-            os._exit(128 + number)  # the guardian ends what we started
+            os._exit(128 + number)  # the guardian ends the processes that we started
         stopped.append(number)
         runtime.stop()
 

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _MOST_UNREAD: Final = 1024 * 1024
-"""Bytes of answers that a client may leave unread before it has a chain; then it is not read."""
+"""The most bytes of unread answers before there is a chain; beyond it the client is not read."""
 _MOST_TRIES: Final = 8
-"""How often a client may name successors that are refused: each try reads files and keeps logs."""
+"""How often a client may name refused successors: each try reads files and keeps logs."""
 
 
 def checked(parsed: Parsed) -> None:
-    """Raises `ConductorError` where the conductor's own components cannot be what they are."""
+    """Raises `ConductorError` where a component of the conductor's own cannot be resolved."""
     resolve_all(parsed.components, agent_last=False, config=parsed.config)
 
 
@@ -76,9 +76,9 @@ async def served(parsed: Parsed, early: list[int], stopped: list[int]) -> int:
 
 
 def _whole(parsed: Parsed, servers: list[Server]) -> Parsed:
-    """The chain to run: the command line's components, and those that the client names behind them.
+    """The chain to run: the command line's components, and behind them those that the client names.
 
-    Raises `UsageError` for what no component can be.
+    Raises `UsageError` for an entry that no component can be.
     """
     named = [Written(_component(server), origin=f"`{LAUNCH}` of the client") for server in servers]
     components = [*parsed.components, *named]
@@ -91,7 +91,7 @@ def _whole(parsed: Parsed, servers: list[Server]) -> Parsed:
 def _component(server: Server) -> dict[str, Any]:
     """A server as an object of a command line. Raises `UsageError`.
 
-    A path counts from the root alone: what a client names must not depend on the folder that this
+    A path counts from the root alone: a client's path must not depend on the folder that this
     process happens to be in. Without arguments and variables a word is a name as on a command line.
     """
     command = server.command
@@ -109,14 +109,14 @@ def _component(server: Server) -> dict[str, Any]:
 
 
 class ClientTransport(Wrapper):
-    """The client's transport. Answers for the chain until there is one, and gives it what came
-    since."""
+    """The client's transport. Answers for the chain until there is one, and gives it the frames
+    that came since."""
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self._participant = Participant(version())
         self._kept: deque[bytes] = deque()
-        """Frames that nobody has looked at."""
+        """Frames that nobody has read."""
         self._launch: Launch | None = None
         self._end: Ended | None = None
         self._changed = asyncio.Event()
@@ -146,12 +146,12 @@ class ClientTransport(Wrapper):
         self._look()
 
     def _look(self) -> None:
-        """Looks at what is kept, up to a launch."""
+        """Reads the kept frames, up to a launch."""
         while self._kept and self._launch is None:
             answer = self._participant.receive(self._kept.popleft())
             if isinstance(answer, Launch):
                 self._launch = answer
-                self._inner.pause()  # what comes now is for the chain
+                self._inner.pause()  # later frames are for the chain
                 self._changed.set()
             elif answer is not None:
                 self._inner.write(answer)
@@ -161,7 +161,7 @@ class ClientTransport(Wrapper):
     # -- the chain's ---------------------------------------------------------------------------
 
     async def open(self, events: Owner) -> None:
-        """The chain is there: it is initialized by what the client has said."""
+        """The chain is there: the client's words initialize it."""
         self._events = events
         asyncio.get_running_loop().call_soon(self._begin)
 
@@ -199,7 +199,7 @@ class ClientTransport(Wrapper):
         self._inner.write(jsonrpc.answer(request_id(head) or b"null", b"error", body))
 
     def drained(self) -> None:
-        """What was queued for the client has left."""
+        """The frames queued for the client have left."""
         if self._events is not None:
             super().drained()
         elif self._launch is None and self._inner.buffered <= _MOST_UNREAD:

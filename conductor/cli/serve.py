@@ -85,7 +85,7 @@ def serve(context: typer.Context, components: _Components = None, **values: Any)
     if "days" in values:
         raise UsageError("`--days` is for `conductor serve token NAME`", "leave it out")
     _needs_extra("serve")
-    from conductor.spec.config.model import Written  # what follows `--`
+    from conductor.spec.config.model import Written  # the word behind `--`
 
     rest = [Written(context.obj)] if context.obj else []
     return run_loop(Serving("serve", lambda: wanted("serve", [*typed, *rest], values)).run)
@@ -108,7 +108,7 @@ def agent(parsed: Parsed, text: str) -> int:
 
 
 def _needs_extra(what: str) -> None:
-    """Raises `UsageError` where what a server needs is not installed."""
+    """Raises `UsageError` where a library of the extra `remote` is not installed."""
     try:
         import jwt  # noqa: F401
         import websockets  # noqa: F401
@@ -142,18 +142,18 @@ def _token(typed: list[str], values: dict[str, Any]) -> int:
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What is to be served."""
+    """The settings and chains of a server."""
 
     settings: Settings
     chains: dict[str, Parsed]
-    """By name; an empty one is the chain of the command line."""
+    """By name; the empty name is the chain of the command line."""
     only: Only | None = None
-    """The file that alone configures them; None: those of the user and the project do."""
+    """The file that alone configures them; None: the files of the user and the project do."""
 
 
 def in_file(command: str, values: Mapping[str, Any], only: Only | None) -> Settings:
-    """The settings of a server: those of the command line over `[serve]` of the configuration, or
-    of the one file that counts. Raises `ConductorError`."""
+    """The settings of a server: the command line over `[serve]` of the configuration, or over the
+    one file that counts. Raises `ConductorError`."""
     from conductor.serve.settings import Settings
 
     config = configured.here(values, only)
@@ -170,7 +170,7 @@ def in_file(command: str, values: Mapping[str, Any], only: Only | None) -> Setti
 
 
 def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wanted:
-    """What the command line and the configuration say now. Raises `ConductorError`."""
+    """The command line with the configuration of this moment. Raises `ConductorError`."""
     settings = in_file(command, values, None)
     config = read(values)
     chains, said = {}, {"c": values["c"]} if "c" in values else {}
@@ -217,13 +217,13 @@ class _Hosted:
         failed: Callable[[str, str], None],
         only: Callable[[], Only | None],
     ) -> None:
-        """`about`: how commands show it. `failed` hears why it failed, and what to do. `only`: the
-        file that alone configures it by now. Raises `ConductorError`."""
+        """`about`: the chain as commands show it. `failed` hears why it failed, and a hint. `only`:
+        the file that alone configures it by now. Raises `ConductorError`."""
         self._failed = failed
         self._only = only
         self.ended: Callable[[], None] = lambda: None
         """Called when it has ended."""
-        # Nobody is asked here: a client is not who may agree to more.
+        # Nobody is asked here: a client may not agree to more.
         self._started = Started(parsed, Where.NOWHERE, about=about)
         self._runtime = self._started.runtime(upstream)
         self._started.follow("nowhere")
@@ -255,7 +255,7 @@ class _Hosted:
 
 
 def _listens_at(settings: Settings) -> list[Address]:
-    """Where a server listens. Raises `UsageError`."""
+    """The addresses at which a server listens. Raises `UsageError`."""
     try:
         return [addresses.parse(text) for text in settings.listen]
     except UsageError as error:
@@ -266,7 +266,7 @@ class Serving:
     """A server, from its start to its end."""
 
     def __init__(self, command: str, wanted: Callable[[], Wanted]) -> None:
-        """`command` runs it. `wanted` says what is to be served, now and at each reload."""
+        """`command` runs it. `wanted` returns the chains to serve, now and at each reload."""
         self._command = command
         self._read = wanted
         self._wanted = wanted()
@@ -280,9 +280,9 @@ class Serving:
         self._code = 0
         """The exit code."""
         self._started: Counter[str] = Counter()
-        """By name, the chains that have begun."""
+        """The chains that have begun, by name."""
         self._numbers: set[int] = set()
-        """Of those that run and that `conductor ps` shows."""
+        """The numbers of the running chains that `conductor ps` shows."""
         self._server: Server | None = None
         self._gate: Gate | None = None
         self._stale = asyncio.Event()
@@ -380,16 +380,16 @@ class Serving:
         return self._server.start(work)
 
     def _places(self, address: Address, served: str) -> list[str]:
-        """Where clients find the chains that are served at an address."""
+        """The addresses at which clients find the chains that are served at an address."""
         if not address.takes_token:  # lines name no chain
             return [served]
         base = served.rstrip("/")
         return [f"{base}/{name}" if name else base for name in self._wanted.chains or ("",)]
 
-    # -- what parts of a fleet do otherwise ------------------------------------------------------
+    # -- the differences of parts of a fleet -----------------------------------------------------
 
     async def owners(self, gate: Gate) -> Ownership:
-        """Who has which session. Raises `ConductorError`."""
+        """The owners of the sessions. Raises `ConductorError`."""
         from conductor.serve.access.gate import LOCAL
         from conductor.serve.owners import Owners
 
@@ -403,13 +403,13 @@ class Serving:
             ) from None
 
     def fitted(self, parsed: Parsed, about: About, upstream: Transport) -> tuple[Parsed, Transport]:
-        """A chain that is about to start, with what it has beside that of any server, and its
-        client's end. Raises `ConductorError`."""
+        """A chain that is about to start, with additions that any server has not, and its client's
+        end. Raises `ConductorError`."""
         del about
         return parsed, upstream
 
     def made(self, principal: str, server: Server) -> Served:
-        """What there is of a principal."""
+        """The room of a principal."""
         return server.new_room(principal)
 
     def paths(self) -> Container[str]:
@@ -417,7 +417,7 @@ class Serving:
         return [*self._wanted.chains]
 
     def shown(self) -> Sequence[str]:
-        """What is served beside addresses, in words."""
+        """The places that are served beside addresses, in words."""
         return ()
 
     async def begin(self, server: Server) -> None:
@@ -451,7 +451,7 @@ class Serving:
     def _stop(self, number: int) -> None:
         """Drains; the second time at once."""
         if self._stopped:
-            os._exit(128 + number)  # the guardians end what we started
+            os._exit(128 + number)  # the guardians end the processes that we started
         self._stopped.append(number)
         self._ending.set()
 
@@ -460,7 +460,7 @@ class Serving:
         self._stale.set()
 
     async def _read_again(self) -> None:
-        """Reads all at each signal; what cannot be read stays."""
+        """Reads all files at each signal; if one cannot be read, the server stays as it was."""
         while True:
             await self._stale.wait()
             self._stale.clear()
@@ -534,7 +534,7 @@ def _check(address: Address, settings: Settings) -> None:
 
 
 def _tls(settings: Settings, listening: Sequence[Address]) -> ssl.SSLContext | None:
-    """How addresses with TLS are served; None: there are none. Raises `UsageError`."""
+    """The TLS context of the addresses; None: none has TLS. Raises `UsageError`."""
     if not settings.tls_cert:
         return None
     if not any(address.has_tls for address in listening):
@@ -563,7 +563,7 @@ def _load(context: ssl.SSLContext, settings: Settings) -> None:
 
 
 def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gate:
-    """Whom the server lets in; `start` starts the tasks of that. Raises `ConductorError`."""
+    """Decides whom the server lets in; `start` starts the gate's tasks. Raises `ConductorError`."""
     from conductor.serve.access import origins, tokens
     from conductor.serve.access.gate import Gate
     from conductor.serve.access.oidc import Oidc
@@ -608,7 +608,7 @@ def _owners(settings: Settings) -> str:
 
 
 def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
-    """A chain as a server runs it; `number` counts those of its name. Raises `UsageError`."""
+    """A chain as a server runs it; `number` counts the chains of its name. Raises `UsageError`."""
     if parsed.options.prometheus is not None:
         error = UsageError(
             "a chain of a server has no `prometheus` of its own",
@@ -621,7 +621,7 @@ def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
         metrics=_numbered(parsed.options.metrics, number),
         # A client that is cut takes nothing for a while.
         stall=max(parsed.options.stall, settings.linger + 60.0),
-        # It waits for its home before that would be sent away.
+        # It waits for its home before the home would be sent away.
         high_water=(high := min(parsed.options.high_water, settings.unread // 2)),
         low_water=min(parsed.options.low_water, high // 4),
         logins=False,
@@ -631,7 +631,7 @@ def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
 
 
 def _numbered(path: str | None, number: int) -> str | None:
-    """The file of a chain, where each would write over that of the one before."""
+    """The file of a chain, with a number: else it would write over the file of the chain before."""
     if path is None or number == 1:
         return path
     root, kind = os.path.splitext(path)
@@ -639,7 +639,7 @@ def _numbered(path: str | None, number: int) -> str | None:
 
 
 def _silence() -> None:
-    """What strangers send is not logged by libraries: it may hold anything."""
+    """Libraries do not log texts of strangers: the texts may hold anything."""
     for name in ("asyncio", "httpcore2"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())

@@ -51,14 +51,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     target: Target
     words: list[str]
-    """Behind the launcher: `agent` and what follows."""
+    """The words behind the launcher: `agent` and its arguments."""
     name: str
     wrap: bool
     choosing: bool
     """Whether `[[choose]]` picks the chain."""
 
     def launch(self, env: dict[str, str]) -> Launch:
-        """What the entry starts, or what stands in front of its command."""
+        """The command that the entry starts, or the words in front of its command."""
         program, *first = launcher.command()
         return Launch(program, [*first, *self.words], env)
 
@@ -172,7 +172,7 @@ def _refuse_contradictions(
 
 
 def _print(request: Request) -> int:
-    """Prints what a user would write by hand."""
+    """Prints the entry that a user would write by hand."""
     launch = request.launch({})
     if request.wrap and request.target.file():
         snapshot, settings = apply.look(request.target)
@@ -201,14 +201,14 @@ def _say_how(request: Request) -> int:
 
 
 def _prepare(words: list[str], rest: list[str], folder: str, *, wrapped: bool) -> None:
-    """Finds out what the components are, and compiles them. Raises `ConductorError`."""
+    """Finds the components, and compiles their modules. Raises `ConductorError`."""
     from conductor.cli import consent
     from conductor.run import compiled
     from conductor.spec import gates
     from conductor.spec.parsed import assemble, layered, planned
 
     if not (words or rest):
-        return  # `[[choose]]` does
+        return  # `[[choose]]` names the chain
     values: dict[str, Any] = {"project": folder} if folder else {}
     parsed = layered(assemble("agent", words, rest or None, **values))
     made = planned(msgspec.structs.replace(parsed, mode="proxy" if wrapped else "agent"))
@@ -248,7 +248,7 @@ def _write(request: Request) -> int:
 
 
 def _tested(request: Request, launch: Launch) -> tuple[str, str]:
-    """Starts the entry as the editor does: what answered, and the PATH without which it does not.
+    """Starts the entry as the editor does: the name of the agent, and the PATH that it needs.
 
     Raises `ComponentError`: it does not start.
     """
@@ -280,7 +280,7 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
 
 
 def _without_secrets(text: str, launch: Launch) -> str:
-    """What a chain prints of its end, without the secrets of its entry: programs quote them."""
+    """The last output of a chain, without the secrets of its entry: programs quote them."""
     shown = redacted(launch.words)
     hidden = [value for name, value in launch.env.items() if is_secret(name)]
     for word, clean in zip(launch.words, shown, strict=True):
@@ -368,7 +368,7 @@ def _list() -> int:
 
 
 def _place(target: Target, held: dict[str, Settings]) -> str:
-    """Where an editor keeps its agents, and which entries of ours it has."""
+    """The file in which an editor keeps its agents, and our entries in it."""
     try:
         path = target.file()
     except UsageError as error:

@@ -1,9 +1,9 @@
 """No command is silent for long on a terminal: after two seconds without a word it says what it
-waits for, in a status line that the next word takes away. Where no line can be taken away, the
-command that compiles without a word says it once.
+waits for, in a status line that the next word takes away. Where no line can be taken away, a
+command that compiles says so once.
 
 By a signal of the system's clock, since commands wait for processes and compilers, and threads
-would keep those from being forked. What has an event loop uses `conductor.cli.status` instead.
+would keep processes from being forked. Code with an event loop uses `conductor.cli.status` instead.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _REDRAWN: Final = 0.5
 """Seconds between two drawings."""
 
 _doing: list[tuple[str, float]] = []
-"""What is being done, and since when; the innermost last."""
+"""The work that is being done, and since when; the innermost last."""
 _named: set[str] = set()
-"""What was said where no line can be taken away."""
+"""The texts that were shown where no line can be taken away."""
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def during(text: str, *, anywhere: bool = False) -> Iterator[None]:
 
 @contextmanager
 def of(arguments: Sequence[str]) -> Iterator[None]:
-    """The same for a whole command line, unless its command shows what goes on."""
+    """The same for a whole command line, unless its command shows its work."""
     if not arguments or commands.has(arguments, commands.LASTING):
         yield
         return

@@ -28,7 +28,7 @@ _SAID: Final = 5.0
 _LOOK: Final = 5.0
 """Seconds between looks at the stages for the log alone."""
 _GATHERED: Final = 0.1
-"""Seconds in which what happens is gathered, so that it costs a fast request next to nothing."""
+"""The seconds in which events are gathered, so that they cost a fast request next to nothing."""
 
 _MOST: Final = 100
 """Stages that are remembered because a line was written about them."""
@@ -44,19 +44,19 @@ class Status:
     """The stages of one chain, as they go on."""
 
     def __init__(self, runtime: Runtime, log: Log, shown: Shown) -> None:
-        """Begins to follow a chain; `log` takes what happens, at level `info`."""
+        """Begins to follow a chain; `log` takes the events, at level `info`."""
         self._stages = Stages(runtime.router, runtime.planned)
         self._loop = asyncio.get_running_loop()
         self._log = log
         self._shown = shown
         self._timer: asyncio.TimerHandle | None = None
         self._gathering: asyncio.TimerHandle | None = None
-        """The look that reports what is gathered."""
+        """The look that reports the gathered events."""
         self._hushed = 0
         self._answering: Stage | None = None
         """The stage in which the answer has begun: it is not shown any more."""
         self._said: set[tuple[Stage, bool]] = set()
-        """Stages that have got their one line, and whether that was the advice."""
+        """Stages that have got their one line, and whether the line was the advice."""
 
     @property
     def draws(self) -> bool:
@@ -113,7 +113,7 @@ class Status:
         self._show()
 
     def _tell(self, said: list[str]) -> None:
-        """Logs what has happened, so that nothing is gathered any more."""
+        """Logs the events, so that nothing is gathered any more."""
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
@@ -161,9 +161,9 @@ class Status:
 
 @asynccontextmanager
 async def waiting(text: Callable[[], str]) -> AsyncIterator[Callable[[], None]]:
-    """Shows on a terminal what is waited for and how long, as long as the block lasts.
+    """Shows on a terminal the thing that is waited for and how long, as long as the block lasts.
 
-    Calling what is yielded ends that sooner.
+    The yielded function ends the line sooner.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -1,6 +1,6 @@
-"""What a process finds when it starts: its standard streams, its locale, its words and its folder.
+"""The surroundings of a process at its start: standard streams, locale, words and folder.
 
-Conductor's text is UTF-8 in any locale: file names, arguments, what it reads and what it prints.
+Conductor's text is UTF-8 in any locale: file names, arguments, input and output.
 Loaded before the host of guests is started, so it imports nothing that a fresh interpreter has not
 imported already.
 """
@@ -25,7 +25,7 @@ _PLACES: Final = (
 
 
 def prepare() -> None:
-    """Opens what is closed of the standard streams, and makes sure that Python reads UTF-8.
+    """Opens the closed standard streams, and makes sure that Python reads UTF-8.
 
     Otherwise the next file to be opened would pass for a standard stream. Reading from a closed
     standard input is its end, as ever; writing to a closed standard output fails, as ever.
@@ -34,7 +34,7 @@ def prepare() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, flags), True)  # takes the lowest that is free
+            os.set_inheritable(os.open(os.devnull, flags), True)  # takes the lowest free number
             if fd == 0:
                 sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:

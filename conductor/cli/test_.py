@@ -126,7 +126,7 @@ def _code(component: str, found: Mapping[str, Any], *, chosen: bool) -> int:
 
 
 def _build(places: Sequence[str], say: Callable[[str], None]) -> None:
-    """Builds the component of a folder; says what came of it. Raises `ConductorError`."""
+    """Builds the component of a folder; reports the result. Raises `ConductorError`."""
     from conductor.author.build import build_component
 
     if len(places) != 1 or _is_component(places):
@@ -160,5 +160,5 @@ def _checked(places: Sequence[str]) -> str:
         return ""
     if path_of(first) is None and test_scenarios.below(first):
         return ""
-    # The separator says that it is a path: a bare name would be that of a bundled component.
+    # The separator makes it a path: a bare name would mean a bundled component.
     return os.path.join(first, "")

@@ -29,12 +29,12 @@ def run(
     *,
     as_json: bool,
 ) -> dict[str, Any]:
-    """Checks a component, prints what it finds as soon as that is known, and returns it for
+    """Checks a component, prints each finding as soon as it is known, and returns the findings for
     programs. Raises `UsageError`.
 
     Args:
         component: As it is written for `conductor agent`.
-        config: What files configure.
+        config: The configuration of files.
         only: Names of checks; none: all.
         timeout: Seconds for each check.
         as_json: Print nothing.
@@ -114,7 +114,7 @@ def refuse_unknown(only: Sequence[str], known: Sequence[str]) -> None:
 
 
 def broken(found: Mapping[str, Any]) -> list[str]:
-    """The names of the rules that what `run` returned says are broken."""
+    """The names of the broken rules in a result of `run`."""
     return [outcome.name for outcome in found["checks"] if outcome.status == "fail"]
 
 

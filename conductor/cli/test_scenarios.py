@@ -1,8 +1,8 @@
 """The scenarios of `conductor test`: files in the folder `test-scenarios` of a component.
 
 `NAME.txt` is a transcript: the lines that the component gets, and those that it must return.
-`NAME.jsons` is the trace of a session, replayed as a chain with the component as it is now: nothing
-may differ.
+`NAME.jsons` is the trace of a session, replayed as a chain with the component as it is now: the
+replay may not differ.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def play(
 
     Args:
         paths: A folder, or scenarios.
-        config: What files configure.
-        component: What is played instead of the component whose folder that is.
+        config: The configuration of files.
+        component: The component to test instead of the component whose folder it is.
         match: How lines are compared; None: as its manifest says.
         update: Write the lines that came into the transcripts.
-        found: Gets what came of them, for programs; without it people are told.
+        found: Gets the results, for programs; without it people are told.
     """
     scenarios = _scenarios(paths, component)
     loose = (match or scenarios.match) == "json"
@@ -106,15 +106,15 @@ def _say_failed(failed: int, number: int) -> int:
 
 
 class _Scenarios(NamedTuple):
-    """What is played.
+    """The scenarios to play.
 
     Attributes:
-        component: What it is played against; empty: there are traces alone, of any chain.
-        home: The folder of the component whose scenarios they are; empty: of none.
+        component: The component under test; empty: there are traces alone, of any chain.
+        home: The folder of the component whose scenarios they are; empty: there is no such folder.
         transcripts: Paths.
         traces: Paths.
         match: How the lines of the component are compared.
-        whole: Whether these are all of the component's.
+        whole: Whether these are all scenarios of the component.
     """
 
     component: str
@@ -126,7 +126,7 @@ class _Scenarios(NamedTuple):
 
 
 def _scenarios(paths: Sequence[str], component: str | None) -> _Scenarios:
-    """What a command line names. Raises `UsageError`."""
+    """The scenarios of a command line. Raises `UsageError`."""
     missing = [path for path in paths if not os.path.exists(path)]
     if missing:
         raise UsageError(f"no such file or folder: `{missing[0]}`", "check the path")
@@ -150,7 +150,7 @@ def _scenarios(paths: Sequence[str], component: str | None) -> _Scenarios:
             f"there is no {MANIFEST} in `{place}`",
             "`conductor new NAME` makes a component, --component names another",
         )
-    # The separator says that it is a path: a bare name would be that of a bundled component.
+    # The separator makes it a path: a bare name would mean a bundled component.
     ours = os.path.join(home, "") if home else ""
     return _Scenarios(
         component or ours, ours, transcripts, traces, manifest.test.match, bool(folders)
@@ -192,7 +192,7 @@ def _folder_of(path: str) -> str:
 
 
 def _own(folder: str, path: str) -> str:
-    """The path of a scenario in a folder. Raises `UsageError` for what is none."""
+    """The path of a scenario in a folder. Raises `UsageError` for a path that is no file."""
     whole = os.path.normpath(os.path.join(folder, path))
     shown = visible_path(whole)
     # A link in a stranger's folder may lead to any file, which `--update` would then write.
@@ -213,7 +213,7 @@ def _own(folder: str, path: str) -> str:
 def _played(
     scenarios: _Scenarios, config: Config | None, *, loose: bool
 ) -> Iterator[tuple[str, Played, bytes]]:
-    """Plays transcripts: each path, what playing it showed, and its text. Raises `UsageError`."""
+    """Plays transcripts: the path, the result and the text of each. Raises `UsageError`."""
     from conductor.author import transcripts
     from conductor.author.subject import subjects
     from conductor.spec import lacking
@@ -267,7 +267,7 @@ def _outcome(path: str, played: Played, text: bytes, *, update: bool) -> str:
 
 
 def _facts(played: Played) -> dict[str, Any]:
-    """What playing a transcript showed, for programs."""
+    """The result of a transcript, for programs."""
     differences = [
         {
             "line": mismatch.line,

@@ -1,4 +1,4 @@
-"""What `conductor help TOPIC` explains, each topic drawn from the table that the program obeys."""
+"""The topics of `conductor help TOPIC`, each drawn from the table that the program obeys."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _sources() -> Page:
 
 
 def _options() -> Page:
-    # What `-c` is the page says at its head.
+    # The page explains `-c` at its head.
     runs = [r for r in options.TABLE if {*r.commands} & {*ALL} and r.key != "c"]
     keys = [row for row in runs if row.configures(*ALL)]
     serve = [row for row in SERVE if not row.is_flag]
@@ -158,7 +158,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def right(name: str) -> Page:
-    """The page of one word. Raises `ValueError` for what is none."""
+    """The page of one word. Raises `ValueError` for a text that is no word of a right."""
     if name in words.FORBIDDING or name in words.SETS or words.members(name) != (name,):
         of = words.FORBIDDING.get(name) or words.members(name)
         lead, rules = f"`{name}` is a name for: {', '.join(of) or 'nothing'}.", []
@@ -274,4 +274,4 @@ OTHER_NAMES: Final = {
     "grant": "rights",
     "grants": "rights",
 }
-"""Topics under names that people try too. Where a command has the name, the command wins."""
+"""Other names of topics that people try. Where a command has the name, the command wins."""

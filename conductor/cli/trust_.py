@@ -1,4 +1,4 @@
-"""`conductor trust`: what you trust on this machine."""
+"""`conductor trust`: the trust store on this machine."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _trust_file(real: str) -> str:
 
 
 def _trust_component(path: str) -> list[str]:
-    # A bare name would be that of a bundled component, or of a program.
+    # A bare name would mean a bundled component, or a program.
     plan = alone(path if os.path.dirname(path) else os.path.join(".", path))
     (spec,) = plan.components
     label = f"{spec.name} ({visible_path(path)})"
@@ -146,7 +146,7 @@ def _remove(what: str) -> int:
 
 
 def _take(held: Trust, what: str, real: str) -> list[str]:
-    """Takes out what is meant, and returns it for people."""
+    """Removes the trust in a name or path; returns the removed entries for people."""
     named = trust.untrust(held, visible_path(what), visible_path(real))
     taken = []
     for table in (held.folders, held.files):
@@ -164,7 +164,7 @@ _SERVER: Final = "MCP server"
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """One thing that is trusted, as `--json` prints it."""
+    """One entry of the trust store, as `--json` prints it."""
 
     kind: str
     path: str
@@ -173,13 +173,13 @@ class Shown(msgspec.Struct, frozen=True):
     sha256: str = ""
     rights: list[str] = []
     offers: dict[str, list[str]] = {}
-    """Of an MCP server: the names of what it may offer, by kind."""
+    """Of an MCP server: the names of its offers, by kind."""
     look: list[str] = []
-    """What a person ought to look at there."""
+    """The marks in its offers that a person ought to look at."""
 
 
 def _list(*, as_json: bool) -> int:
-    """Lists what is trusted."""
+    """Lists the trust store."""
     rows = [*_rows(trust.load()), *_servers()]
     if as_json:
         report.say_json({"trusted": rows})

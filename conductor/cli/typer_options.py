@@ -76,7 +76,7 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
     keyword. Typer sees a parameter for each option, after the function's own.
     """
     rows = options.of(name)
-    typed_alone = [row for row in rows if row not in SERVE]  # those of a server may be in a file
+    typed_alone = [row for row in rows if row not in SERVE]  # options of a server may be in a file
 
     def decorate(command: Callable[..., int]) -> Any:
         @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""`conductor update [NAME…]`: what the sources of installed components offer now."""
+"""`conductor update [NAME…]`: newer versions in the sources of installed components."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _decide(made: Candidate, given: Mapping[str, Any]) -> int:
 
 
 def _changes(receipt: Receipt, made: Candidate) -> list[str]:
-    """What another version has otherwise; nothing if what is installed cannot be used any more."""
+    """The differences of another version; none if the installed one cannot be used any more."""
     try:
         before = wishes.everything(alone(receipt.name))
         return compare.diff(before, wishes.everything(alone(made.spec)))

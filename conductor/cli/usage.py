@@ -1,4 +1,4 @@
-"""Explains what is wrong with a command line, in the form of all other errors."""
+"""Explains the mistake in a command line, in the form of all other errors."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def _options_like(option: str, context: Foreign) -> str:
         is_login = f"{option}=" == logins.FLAG
         return f"{said}; log in where the agent runs" if is_login and is_elsewhere else said
     quote = _QUOTE if context is None or table.has(command, table.PATHS) else ""
-    # Without the dashes, which make all alike; and stricter where an option may be that of a
-    # command without quotes, and no typing error.
+    # Without the dashes, which make all alike; and stricter where an option may belong to a
+    # command without quotes, and is no typing error.
     words = {name.strip("-"): name for name in known}
     import difflib
 

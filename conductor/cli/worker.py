@@ -61,7 +61,7 @@ _Components = Annotated[
 def worker(context: typer.Context, components: _Components = None, **values: Any) -> int:
     """Runs chains of a fleet."""
     from conductor.fleet import names
-    from conductor.spec.config.model import Written  # what follows `--`
+    from conductor.spec.config.model import Written  # the word behind `--`
 
     where = place(values, "fleet worker")
     children.list_variables()
@@ -92,12 +92,12 @@ def _warn_of_files(where: Place) -> None:
 
 
 class _Member(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is in its fleet; by the names of options."""
+    """The state of a worker in its fleet; by the names of options."""
 
     pool: str = "main"
     rooms: int = 1000
     project_id: str = ""
-    """Empty: that of the pool."""
+    """Empty: the project of the pool."""
     journal: str = "off"
     journal_days: float = 30.0
 
@@ -117,7 +117,7 @@ class _Worker(Serving):
         self._where, self._member = where, member
         self._journal: Journal | None = None
         self._values: WeakValueDictionary[str, FleetValues] = WeakValueDictionary()
-        """What keeps the values of components, by principal."""
+        """The keepers of the values of components, by principal."""
         self.follower: Follower | None = None
         self._part: Worker | None = None
 
@@ -171,7 +171,7 @@ class _Worker(Serving):
         return ()
 
     def shown(self) -> Sequence[str]:
-        """Who this is."""
+        """The pool and the id of this worker."""
         assert self._part is not None
         return (f"the pool `{self._member.pool}` as worker {self._part.id}",)
 
@@ -209,18 +209,18 @@ class _Worker(Serving):
 
     @property
     def bundle(self) -> str:
-        """Where the bundle is that new chains start from, by its digest; empty: none."""
+        """The bundle that new chains start from, by its digest; empty: none."""
         return self._bundles.name if self._bundles is not None else ""
 
     async def settle(self) -> None:
-        """A room has ended: what it wrote is kept."""
+        """A room has ended: its frames are written to the journal."""
         if self._journal is not None:
             await self._journal.flush()
 
     # -- bundles ---------------------------------------------------------------------------------
 
     def _follow(self, part: Worker, bundles: Bundles) -> None:
-        """Takes what the pool runs. Raises `UsageError` for a key that cannot be used."""
+        """Follows the bundle of the pool. Raises `UsageError` for a key that cannot be used."""
         from conductor.fleet.bundle_follower import Follower
 
         async def use(name: str, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""What a worker serves that takes its configuration from bundles (docs/remote.md#a-fleet)."""
+"""The chains of a worker that takes its configuration from bundles (docs/remote.md#a-fleet)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class Bundles:
-    """Where the chains of a worker come from.
+    """The source of a worker's chains.
 
     Attributes:
         keys: The files of public keys, one of which has signed each bundle.
-        follows: Whether it takes what its pool runs; else it takes one bundle.
-        name: Where the bundle is that new chains start from, by its digest.
+        follows: Whether it takes the bundle of its pool; else it takes one bundle.
+        name: The bundle that new chains start from, by its digest.
     """
 
     def __init__(self, bundle: str, keys: Sequence[str], values: Mapping[str, Any]) -> None:
         """`values`: the other options of the worker. Raises `UsageError`."""
         self.keys = [*keys]
-        self._trusted = bundles.keys_of(keys)  # one that cannot be used is said before all else
+        self._trusted = bundles.keys_of(keys)  # a key that cannot be used is reported first
         self.follows = not bundle
         self.name = ""
         self._where, self._values = bundles.parse(bundle), values
@@ -60,18 +60,18 @@ class Bundles:
         return cls(bundle, keys, values)
 
     def wanted(self) -> Wanted:
-        """What is to be served now: of the bundle, or of the folder that `use` has set. Raises
+        """The chains to serve now: of the bundle, or of the folder that `use` has set. Raises
         `ConductorError`."""
         if self.follows or (self._folder and self._where.digest):
-            return self.use(self._folder)  # another one would have another name
+            return self.use(self._folder)  # another bundle would have another name
         opened = BundleCache().opened(self._where, self._trusted)
         wanted = self.use(opened.folder)
         self.name = opened.name
         return wanted
 
     def use(self, folder: str) -> Wanted:
-        """What the bundle in a folder has served; none: nothing yet. It takes the place of the one
-        before, unless `undo` is called. Raises `ConductorError`."""
+        """The chains to serve of the bundle in a folder; none: nothing yet. The bundle takes the
+        place of the former one, unless `undo` is called. Raises `ConductorError`."""
         from conductor.cli.serve import Wanted, in_file
 
         self._before = self._folder, managed.brought()
@@ -84,6 +84,6 @@ class Bundles:
         return wanted
 
     def undo(self) -> None:
-        """What `use` has returned is not served: the bundle before holds."""
+        """The chains that `use` has returned are not served: the bundle before holds."""
         self._folder, policy = self._before
         managed.bring(policy)
