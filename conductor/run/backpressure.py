@@ -1,9 +1,9 @@
 """Backpressure: which peers wait while another cannot take more.
 
-The ends of the chain are where messages originate, so they wait first: when a peer's outbox rises
-above the high water mark the other end is not read any more, while the proxies between empty what
-they hold. Only above the hard mark does a proxy wait. A peer never waits for its own
-outbox, so a client that does not read can still cancel.
+Messages originate at the ends of the chain, so the ends wait first: when a peer's outbox rises
+above the high water mark the other end is not read any more, while the proxies between empty their
+outboxes. Only above the hard mark does a proxy wait. A peer never waits for its own outbox, so a
+client that does not read can still cancel.
 """
 
 from __future__ import annotations

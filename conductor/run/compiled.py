@@ -1,7 +1,7 @@
 """Modules compiled before they are needed: an installed component then starts at once.
 
 A module is compiled where a host would do it, in a child without environment that loads it and runs
-nothing of it. So this process, which has the user's rights, reads nothing of what a stranger wrote.
+nothing of it. So this process, which has the user's rights, reads no bytes that a stranger wrote.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_SAID: Final = 1024 * 1024
 def uncompiled(spec: Spec, cache: str = "") -> bool:
     """Whether the first start of a component has to compile its module.
 
-    False for what is not sandboxed, and for a module that cannot be read.
+    False for a component without a sandbox, and for a module that cannot be read.
     """
     if not spec.sandboxed or spec.wasm is None:
         return False
@@ -51,13 +51,13 @@ def compile_ahead(
     *,
     begun: Callable[[Spec], None] = lambda spec: None,
 ) -> None:
-    """Compiles the modules of these components, as far as they are not; one after the other.
+    """Compiles the modules of these components, unless they are compiled; one after the other.
 
-    Modules that several components share are compiled once. A conductor that starts one of them
-    meanwhile waits for it.
+    Modules that several components share are compiled once. A conductor that starts such a
+    component meanwhile waits for its module.
 
     Args:
-        specs: components; those that are not sandboxed are left out.
+        specs: components; those without a sandbox are left out.
         cache: the folder of compiled modules; empty: the user's.
         begun: called with each component whose module is about to be compiled.
 
@@ -77,7 +77,7 @@ def _compile(spec: Spec, cache: str) -> None:
     from wasm_host.cache.compile_process import seconds
 
     until = time.monotonic() + 2 * seconds(bounds) + _PATIENCE
-    # In a session of its own: what is typed at the terminal is for us, and we end it.
+    # In a session of its own: keys typed at the terminal are for us, and we end the child.
     process = subprocess.Popen(
         spawn.child_command(),
         env={},

@@ -24,7 +24,7 @@ _HANDOVER: Final = 0.2
 
 
 class PeerEvents:
-    """Turns what one transport reports into calls of its runtime."""
+    """Turns the reports of one transport into calls of its runtime."""
 
     __slots__ = ("_ended", "_name", "_runtime")
 
@@ -34,7 +34,7 @@ class PeerEvents:
         self._ended = False
 
     def received(self, frames: list[bytes]) -> None:
-        """Routes the lines and writes what they lead to."""
+        """Routes the lines and writes the resulting frames."""
         if not self._ended:
             try:
                 self._runtime.feed(self._name, frames)
@@ -50,7 +50,7 @@ class PeerEvents:
         self._runtime.guarded(self._runtime.undeliverable, self._name, frame, why)
 
     def drained(self) -> None:
-        """Some of what was queued has left."""
+        """A part of the queued frames has left."""
         self._runtime.backpressure.drained(self._name)
 
     def ended(self, how: Ended) -> None:
@@ -128,7 +128,7 @@ class Connections:
             self.transports[name] = self.transports.pop(name)
 
     def hear(self, name: str) -> None:
-        """Logs what a component wrote to standard error before anything else about it is logged."""
+        """Logs a component's lines on standard error before any other entry about it."""
         self.transports[name].hear()
 
     def silence(self, name: str) -> None:
@@ -142,20 +142,20 @@ class Connections:
             gone.set()
 
     def disconnect(self, name: str) -> Coroutine[Any, Any, None]:
-        """Ignores what still comes from a component; what is returned closes its transport."""
+        """Ignores further frames of a component; the returned coroutine closes its transport."""
         self.silence(name)
         return self.close(name)
 
     def close(self, name: str) -> Coroutine[Any, Any, None]:
-        """What closes the transport that a component has now."""
-        # A host that compiles does not see that its input ends, and its guests need no time.
+        """The coroutine that closes the present transport of a component."""
+        # A host that compiles does not see the end of its input, and its guests need no time.
         peer = self._runtime.router.peers.get(name)
-        # What a component that is started again leaves behind may have run guests.
+        # A component that is started again may have run guests before.
         compiles = peer is not None and peer.loading and not peer.restarting
         return self.transports[name].close(0.0 if compiles else self._grace)
 
     async def shut_down(self) -> None:
-        """Closes all from head to tail, then the connection to the client."""
+        """Closes all transports from head to tail, then the connection to the client."""
         names = [name for name in self.transports if name != UPSTREAM]
         # One after the other: a proxy that ends may still send its last messages to its successor.
         for name in names:

@@ -1,7 +1,7 @@
-"""Asks the client whether components may do what they ask for, and keeps to its answers.
+"""Asks the client whether components may have the rights that they ask for, and obeys its answers.
 
-`conductor.spec.consent.asking` decides what is asked when; this module performs it. While what the
-user trusts matters here, it also looks whether that has changed.
+`conductor.spec.consent.asking` decides which question is asked when; this module asks it. While the
+trust store matters to the chain, this module also looks whether the store has changed.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
 
 _LOOK: Final = 0.5
-"""Seconds between looks at what the user trusts."""
+"""The seconds between looks at the trust store."""
 
 _IN_FORCE: Final = 30.0
-"""Seconds that a held prompt waits, once nothing is asked any more, for what was agreed to."""
+"""The seconds that a held prompt waits for agreed rights, once no question is open."""
 
 _AS_PROXY: Final = "an outer conductor cannot be asked"
 _NO_SESSION: Final = "the first prompt names no session"
 
 
 class Consent:
-    """What is asked and agreed to while one chain runs.
+    """The questions and agreements while one chain runs.
 
     Args:
         agreements: The components of the chain.
         runtime: The chain, on the running event loop.
         asks: Whether the client is asked.
-        renewed: The components as they are to run now, and whether any of them may do less than
+        renewed: The components as they are to run now, and whether any component may do less than
             before. Raises `ConductorError`.
     """
 
@@ -60,7 +60,7 @@ class Consent:
         self._renewed = renewed
         self._asking = Asking(lambda: f"conductor-{os.urandom(16).hex()}")
         self._tools: list[ToolsQuestion] = []
-        """What is asked about MCP servers, besides."""
+        """The questions about MCP servers."""
         self._session = ""
         self._holds = False
         self._told: set[str] = set()
@@ -78,8 +78,8 @@ class Consent:
         self._runtime.start(self._let_go())
 
     def differs(self, question: ToolsQuestion) -> None:
-        """An MCP server offers what it has not offered before: a later list counts, not those
-        before it."""
+        """An MCP server offers more than before: a later list counts, and replaces the question
+        about earlier ones."""
         self._tools = [each for each in self._tools if each.server != question.server]
         self._tools.append(question)
         self.put()
@@ -152,14 +152,14 @@ class Consent:
             runtime.apply(shown)
 
     async def _let_go(self) -> None:
-        """Prompts go on once the components run with what was agreed to, unless one waits for an
-        answer."""
-        # A reload may be what gives them that. But who keeps a request open keeps no prompt back.
+        """Prompts go on once the components run with the agreed rights, unless a question waits for
+        an answer."""
+        # A reload may bring these rights. But an open request holds no prompt back for ever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IN_FORCE):
                 await self._runtime.rearranging()
         if self._runtime.failure is not None:
-            return  # what fails closed has not got its rights: no prompt goes on
+            return  # a component that fails closed lacks rights: no prompt goes on
         if self._holds and self._asking.state in (State.LATE, State.DONE):
             self._holds = False
             self._runtime.release()
@@ -175,7 +175,7 @@ class Consent:
         await self._runtime.rearrange(specs, now=less)
 
     def _tell(self, specs: Sequence[Spec]) -> None:
-        """Says what components lack whose user was asked: at the start they did not say so."""
+        """Logs the rights that components lack after a question: their start did not log them."""
         asked = {question.component for question in self._agreements.questions} - self._told
         self._told |= asked
         for spec in (spec for spec in specs if spec.name in asked):
@@ -183,15 +183,15 @@ class Consent:
                 self._log("warning", spec.name, text)
 
     async def _follow(self) -> None:
-        """What the user trusts has changed."""
+        """Follows a change of the trust store."""
         await self._renew()
         await self._runtime.rearranging()
         self.put()
 
     async def _look(self) -> None:
-        """Keeps to what the user trusts and does not trust any more, while the chain runs."""
+        """Follows the trust store while the chain runs."""
         while True:
             await asyncio.sleep(_LOOK)
             if self._agreements.changed():
-                # Beside this one: what waits for a turn to end must not hide the next change.
+                # A task of its own: a change that waits for a turn must not hide the next change.
                 self._runtime.start(self._follow())

@@ -1,4 +1,4 @@
-"""What carries the messages of a component at an address."""
+"""The transport of a component at an address."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ turn."""
 def carriers(
     spec: Spec, component: Component, options: Options, on_stderr: Stderr
 ) -> tuple[Transport, Callable[[], Transport]]:
-    """What dials a component at its address, the first time and again. Raises `UsageError` where
-    nobody can dial it so."""
+    """The transport to a component at its address, and a function that makes another one. Raises
+    `UsageError` where nobody can dial the address."""
     places, token = _places(spec), _token(spec)
     note = partial(on_stderr, spec.name)
     patience = backoff.PATIENCE if len(places) == 1 else _ELSEWHERE
@@ -43,7 +43,7 @@ def carriers(
     def connected() -> Transport:
         try:
             return dialled(next(turns))
-        except UsageError as error:  # of a file that is gone: the component fails, not the chain
+        except UsageError as error:  # a file is gone: the component fails, not the chain
             raise ComponentError(error.text, error.hint) from None
 
     def first() -> Transport:
@@ -63,7 +63,7 @@ def carriers(
 
     try:
         for place in places:
-            dialled(place)  # raises now what is wrong with the address
+            dialled(place)  # raises now for a wrong address
     except UsageError as error:
         set_by = origins.of(spec).get("ca") if isinstance(error, CaError) else spec.written
         raise origins.blamed(error, set_by) from None
@@ -83,8 +83,8 @@ def _places(spec: Spec) -> Sequence[Address]:
 
 
 def _token(spec: Spec) -> Callable[[], str] | None:
-    """What reads the token, each time anew; None: there is none. Raises `UsageError` for one that
-    nobody can read now."""
+    """Reads the token, each time anew; None: there is no token. Raises `UsageError` for a token
+    that nobody can read now."""
     if not spec.token:
         return None
     from conductor.spec import secrets
@@ -92,7 +92,7 @@ def _token(spec: Spec) -> Callable[[], str] | None:
     token = partial(secrets.read, spec.token, spec.name)
     try:
         shown(token)
-    except ComponentError as error:  # nothing runs yet: it is a mistake of the user
+    except ComponentError as error:  # nothing runs yet: the error is a mistake of the user
         wrong = UsageError(error.text, error.hint)
         raise origins.blamed(wrong, origins.of(spec).get("token")) from None
     return token

@@ -52,9 +52,9 @@ MakeGuest: TypeAlias = "Callable[[GuestSpec, str], wasm_host.Guest]"
 
 _HOSTS: Final = itertools.count(1)
 NUMBERS: Final = 10**12
-"""How many message numbers a host has, for a trace …"""
+"""The number of message numbers of a host, for a trace."""
 _NUMBERS_OF_RUN: Final = 10**9
-"""… and how many each of its runs."""
+"""The number of message numbers of one run of a host."""
 
 _REPORTS: Final = {LAST_WORDS, VIOLATED, READY, RECOVERED, RELAYED, OWNED, REACHED}
 
@@ -104,8 +104,8 @@ def segment(
     on_stderr: Stderr,
     belongings: Belongings | None = None,
 ) -> Planned:
-    """Neighbouring guests in one child process, which is a proxy to us; `belongings` has what
-    former instances of them own and have kept."""
+    """Neighbouring guests in one child process, which is a proxy to us; `belongings` has the
+    addresses and kept members of their former instances."""
     host = _Host(specs, options, belongings or Belongings())
 
     def process() -> ProcessTransport:
@@ -161,7 +161,7 @@ class _Host:
             recording=recording,
             deliveries=options.deliveries,
             relays=options.relays,
-            # What a session is called within, and between guests, only the child sees.
+            # Only the child sees the names of sessions within and between guests.
             auditing=options.audit is not None and self._policed,
         )
 

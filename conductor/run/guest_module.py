@@ -20,7 +20,7 @@ _OTHER_CACHE: Final = "`-c cache=FOLDER` names another folder for them"
 _told: set[str] = set()
 
 _OWN_MEMORY: Final = 2 * 1024 * 1024 * 1024
-"""Bytes the host itself may use, on top of what its guests may."""
+"""The bytes that the host itself may use, besides those of its guests."""
 
 WASI_GRANTS: Final = frozenset({"clock", "random"})
 """Services that WASI guests get as system interface calls."""
@@ -165,7 +165,7 @@ def _as_expected(spec: GuestSpec, digest: str) -> None:
 
 
 def memory(modules: Iterable[wasm_host.Module]) -> int:
-    """Bytes this process may use: its own, and those of its guests."""
+    """The bytes that this process may use: its own, and those of its guests."""
     # A component may have four memories, each as large as the limit.
     guests = sum(m.limits.memory_bytes * (4 if m.carrier == "component" else 1) for m in modules)
     return guests + _OWN_MEMORY

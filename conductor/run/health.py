@@ -34,10 +34,10 @@ def listed(
     held: Callable[[str], int],
     paused: Collection[str],
 ) -> Iterator[tuple[str, str]]:
-    """Each component with a line on it, in the order of the chain, and the client first.
+    """A line about each component, in the order of the chain, and the client first.
 
-    `happened` counts events by kind (`HAPPENED`, `bypass`) and component, `held` says how many
-    bytes wait to be written to a component, `paused` names those that are paused. Guests
+    `happened` counts events by kind (`HAPPENED`, `bypass`) and component. `held` returns how many
+    bytes wait to be written to a component. `paused` names the paused components. Guests
     of one child are listed each by itself.
     """
     yield UPSTREAM, _busy(UPSTREAM, "", router.pending(), held)

@@ -1,8 +1,8 @@
-"""What a host of guests reports for a trace, as it goes to the conductor that started the host.
+"""The record of a host of guests for a trace, as it goes to the conductor that started the host.
 
-It is entries in lines of JSON, several in a line; one that is too long for that goes in several
-lines. They go before the lines that they explain: so the conductor knows of each message of the
-host which guest has sent it.
+The record is entries in lines of JSON, several in a line; an entry that is too long goes in several
+lines. The entries go before the lines that they explain: so the conductor knows of each message of
+the host which guest has sent it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from msgspec.structs import astuple, force_setattr
 from conductor.core import Entry, json_text
 
 _ENTRIES: Final = b"j"
-"""How a line of entries begins, …"""
+"""The beginning of a line of entries."""
 _BEGINS: Final = b"J"
-"""… one that begins a long entry, before the bytes of that, …"""
+"""The beginning of a line that begins a long entry, before the bytes of the entry."""
 _GOES_ON: Final = b"+"
-"""… and one that goes on with it."""
+"""The beginning of a line that goes on with a long entry."""
 _MARKS: Final = (_ENTRIES, _BEGINS, _GOES_ON)
 
 _PIECE: Final = 512 * 1024
@@ -35,10 +35,10 @@ class Crossed(Entry, frozen=True, array_like=True, tag="crossed", gc=False):
     """A message crossed between two guests, or between a guest and the conductor."""
 
     at: float = 0.0
-    """When, by the machine's clock."""
+    """The time, by the machine's clock."""
     same: bool = False
-    """Whether its payload is that of the last message that had one. Most guests pass on what they
-    got: so the host says it once."""
+    """Whether its payload is the same as that of the last message with a payload. Most guests pass
+    messages on as they came: so the host sends the payload once."""
 
 
 class Delivered(msgspec.Struct, frozen=True, array_like=True, tag="delivered"):
@@ -53,14 +53,14 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True, tag="delivered"):
 
 
 class HostRecord:
-    """What one host has to report. `send` takes whole lines for the conductor."""
+    """The entries that one host has to report. `send` takes whole lines for the conductor."""
 
     def __init__(self, line_limit: int, send: Callable[[bytes], None]) -> None:
         self._send = send
         self._piece = min(_PIECE, line_limit // 2)
         self._entries: list[Crossed | Delivered] = []
         self._last: bytes | None = None
-        """The last payload among these."""
+        """The last payload among the entries."""
 
     def crossed(self, entry: Entry) -> None:
         """A message crossed."""
@@ -82,7 +82,7 @@ class HostRecord:
         self._entries.append(Delivered(name, given, returned, failed, time.monotonic()))
 
     def send(self) -> None:
-        """Sends what waits."""
+        """Sends the waiting entries."""
         entries, self._entries, self._last = self._entries, [], None
         line: list[bytes] = []
         size = 0
@@ -134,7 +134,7 @@ class RecordReader:
                 raise ValueError("a line of its record is too long")
             return self._whole(_several(memoryview(line)[len(_ENTRIES) :]))
         if not self._size:
-            return ()  # it goes on with what was refused
+            return ()  # the line goes on with an entry that was refused
         self._held += memoryview(line)[len(_GOES_ON) :]
         if len(self._held) < self._size:
             return ()

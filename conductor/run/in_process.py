@@ -45,7 +45,7 @@ class _Pinned(SourceFileLoader):
         self._spec = spec
 
     def get_code(self, fullname: str) -> CodeType:
-        """The module's code. Raises `ComponentError` where it is not what was locked."""
+        """The module's code. Raises `ComponentError` if it is not the locked code."""
         data = self.get_data(self.path)
         digest, locked = hashlib.sha256(data).hexdigest(), self._spec.pins[self.path]
         if digest != locked:

@@ -1,7 +1,7 @@
 """Notices sessions outside of the folder by which the chain was chosen.
 
-Which chain fits was judged once, when conductor was started; an editor may then open a session in
-any folder. That is no error, so it is reported and nothing else.
+The fitting chain was chosen once, when conductor was started; an editor may then open a session in
+any folder. That is no error, so it is only reported.
 """
 
 from __future__ import annotations

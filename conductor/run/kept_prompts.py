@@ -1,11 +1,11 @@
-"""What components added to prompts, beyond the end of a conductor: private files of the user's.
+"""The additions of components to prompts, beyond the end of a conductor: private files of the user.
 
 A line is a record of one prompt, with its agent and its session; the core makes it, and reads it
-(`conductor.core.additions`). Those that titles are made of are also in a file of their own: they
-are few, and a list of sessions needs all of them. All conductors of a user append to the files, so
-these are written under one lock, for which a thread waits; where another conductor holds it for
-long, they are written with the next prompt. Where they have too many lines, those of prompts that
-no title is made of any more go, and then the oldest.
+(`conductor.core.additions`). Prompts that titles are made of are also in a file of their own: they
+are few, and a list of sessions needs all of them. All conductors of a user append to the files. So
+the files are written under one lock, for which a thread waits; where another conductor holds it for
+long, they are written with the next prompt. A file with too many lines first loses prompts that no
+title is made of any more, and then the oldest.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class KeptPrompts:
         self._log = log
         self._in_memory = in_memory
         self._prompts: list[_Prompt] = []
-        """What is to be written …"""
+        """The prompts that are to be written."""
         self._taken: list[_Prompt] = []
-        """… and what is being written …"""
+        """The prompts that `_writing` writes now."""
         self._writing: asyncio.Future[None] | None = None
-        """… meanwhile."""
+        """The thread that writes; None: nothing is being written."""
         self._unread = 0
         """Bytes of prompts that nobody has read."""
         self._comes: asyncio.TimerHandle | None = None
@@ -136,8 +136,8 @@ class KeptPrompts:
             self._append(paths.titles(), of_titles, MOST_TITLES, _of_titles)
 
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
-        """Each record of a session of an agent with that session, or of all sessions those that
-        titles are made of; the oldest first."""
+        """The records of a session of an agent, each with the session; without a session the
+        records of all sessions that titles are made of; the oldest first."""
         data = b""
         try:
             if not self._why and not self._in_memory:
@@ -167,8 +167,8 @@ class KeptPrompts:
 
     @staticmethod
     def _append(path: str, each: list[bytes], most: int, needed: Callable[[bytes], bytes]) -> None:
-        """Adds lines to a file of so many bytes at most; raises `OSError`. `needed` takes those of
-        its lines that somebody may ask for."""
+        """Adds lines to a file of so many bytes at most; raises `OSError`. `needed` takes the lines
+        of the file that somebody may ask for."""
         if not each:
             return
         lines = b"".join(each)

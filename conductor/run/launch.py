@@ -1,6 +1,6 @@
-"""From resolved components to what runs them: transports, and neighbouring guests in one child.
+"""From resolved components to their transports; neighbouring guests share one child.
 
-Loaded before the event loop's modules, so that processes start while those are being imported.
+Loaded before the event loop's modules, so that processes start while these are being imported.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from conductor.transports.process_groups import Guardian
 
 
 class Launcher:
-    """Plans the components of one chain: at its start, and when they are to be others.
+    """Plans the components of one chain: at its start, and when its components change.
 
     Attributes:
-        guardian: Ends what was started, should this process be killed.
+        guardian: Ends the started processes, should this process be killed.
     """
 
     def __init__(
         self, chain: Plan, on_stderr: Stderr, warn: Warn | None = None, *, tried: bool = False
     ) -> None:
-        """`warn` hears what a user may want to know of a component. `tried`: for tools that try out
+        """`warn` hears sentences for the user about a component. `tried`: for tools that try out
         components (`gates.passed_by_tool`)."""
         self.guardian = Guardian()
         self._chain = chain
@@ -65,13 +65,14 @@ class Launcher:
     def plan(self, specs: Sequence[Spec], running: Sequence[Planned] = ()) -> list[Planned]:
         """Groups the components, and starts every new process at once.
 
-        Everything that runs a chain comes through here, so here it passes the gates. A process
-        that cannot be started is reported later, by its transport's `open`.
+        Every chain comes through here, so it passes the gates here. A process that cannot be
+        started is reported later, by its transport's `open`.
 
         Args:
             specs: The components, in order.
-            running: What runs. A group of components that runs already, but for its settings, is
-                planned as what runs, with its new specs. Guests of a new host get what they kept.
+            running: The running components. A group of components that runs already, but for its
+                settings, is planned as it runs, with its new specs. Guests of a new host get the
+                members that they kept.
 
         Raises:
             ConductorError: A gate refuses the chain.
@@ -132,7 +133,7 @@ class Launcher:
     def _carriers(
         self, spec: Spec, component: Component, role: str, options: Options
     ) -> tuple[Transport, Callable[[], Transport] | None]:
-        """What carries the messages of a component without a sandbox, and what makes it anew."""
+        """The transport of a component without a sandbox, and a function that makes another one."""
         if spec.command is not None:
             return _program(spec, role, options, self.guardian, self._on_stderr)
         if spec.address is not None:
@@ -146,7 +147,7 @@ class Launcher:
 
 
 def _watched(chain: Plan) -> list[Violated]:
-    """What a policy that only watches would have refused of the chain."""
+    """The refusals that a watching policy would have made of the chain."""
     policy = managed.written()
     if policy is None or not policy.only_watches:
         return []
@@ -156,7 +157,7 @@ def _watched(chain: Plan) -> list[Violated]:
 
 
 def _same(running: Sequence[Spec], group: Sequence[Spec]) -> bool:
-    """Whether a group of components is what runs, but for its settings."""
+    """Whether a group of components runs already, but for its settings."""
     return [_unset(spec) for spec in running] == [_unset(spec) for spec in group]
 
 
@@ -178,7 +179,7 @@ def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:
         yield [specs[place] for place in places]
 
 
-# -- what is not sandboxed -------------------------------------------------------------------------
+# -- components without a sandbox ------------------------------------------------------------------
 
 
 def _program(
@@ -191,7 +192,7 @@ def _program(
         variables = environment(spec, options.traceparent)
         return ProcessTransport(
             command,
-            # It reaches the MCP servers of proxies at this machine (`conductor.mcp`).
+            # An agent reaches the MCP servers of proxies at this machine (`conductor.mcp`).
             env=children.with_loopback(variables, command) if role == "agent" else variables,
             guardian=guardian,
             on_stderr=lambda line: on_stderr(spec.name, line),

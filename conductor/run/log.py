@@ -1,8 +1,8 @@
-"""The log of one chain: what has happened in it, in one order, for all that keep or show it.
+"""The log of one chain: its entries, in one order, for all readers.
 
 The router, the hosts of guests and the shell add entries; sinks take them (`Sink`). An entry names
-who sent what to whom, as the engine knows it: so nobody has to guess. Entries wait while messages
-are written, and are handed on when those are out, or a little later: to take many at once costs
+its sender, its message and its receiver, as the engine knows them: so nobody has to guess. Entries
+wait while messages are written, and are handed on a little later: to take many at once costs
 less. The start path loads this module.
 """
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from conductor.spec.model import Spec
 
 _MOST_HELD: Final = 32 * 1024 * 1024
-"""Bytes that sinks may hold together. Then the one that holds most is dropped: the chain does not
-wait for it, and memory is bounded."""
+"""The most bytes that sinks may hold together. Beyond it the sink that holds most is dropped: the
+chain does not wait for it, and memory is bounded."""
 _MOST_EARLY: Final = 4 * 1024 * 1024
-"""Bytes of its record that are kept of a host that has not joined the chain yet."""
+"""The most bytes of the record of a host that has not joined the chain yet."""
 _MANY: Final = 64 * 1024
 """Bytes of messages whose entries wait."""
 _LONGEST: Final = 400
@@ -43,12 +43,12 @@ class Chain(msgspec.Struct, frozen=True):
     """The chain has these components from now on."""
 
     peers: Sequence[tuple[str, Sequence[str], range | None]] = ()
-    """In order: the name of each, the guests it hosts and, if it reports what passes between
-    those, their numbers."""
+    """In order: the name of each, its guests and, if it reports the messages between its guests,
+    their numbers."""
     unwatched: Mapping[str, bool] = MappingProxyType({})
-    """Those of which nobody looks at what they pass on, and whether that keeps its id."""
+    """Components whose passed messages nobody watches, and whether these keep their ids."""
     joined: Sequence[Spec] = ()
-    """Those that have joined it now, while it runs."""
+    """The components that have joined now, while the chain runs."""
 
 
 class RecordLine(msgspec.Struct, frozen=True):
@@ -59,9 +59,8 @@ class RecordLine(msgspec.Struct, frozen=True):
 
 
 class Happened(msgspec.Struct, frozen=True):
-    """Something happened to a component: `failure`, `restart`, `bypass`, `swap`, `add`, `remove`,
-    `replace`; that the user switches: `pause`, `resume`; `adapt`: an agent got words for what it
-    does not take."""
+    """An event of a component: `failure`, `restart`, `bypass`, `swap`, `add`, `remove`, `replace`;
+    by the user `pause`, `resume`; `adapt`: an agent got words for content that it does not take."""
 
     event: str
     component: str
@@ -69,7 +68,7 @@ class Happened(msgspec.Struct, frozen=True):
 
 
 class OfHost(msgspec.Struct, frozen=True):
-    """What a host reports of its guests; it was checked that they are its own."""
+    """The report of a host about its guests, once checked that they are its own."""
 
     host: str
     entry: Crossed | Delivered
@@ -103,7 +102,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Something is missing here, for one sink or for all: what and why, in words."""
+    """A gap, for one sink or for all: the missing part and the reason, in words."""
 
     text: str
 
@@ -117,14 +116,14 @@ class Ended(msgspec.Struct, frozen=True):
 Item: TypeAlias = (
     Entry | Violated | Chain | Happened | OfHost | Change | Outside | Loaded | Gap | Ended
 )
-"""What a log is made of."""
+"""The entries of a log."""
 
 Taken_contra = TypeVar("Taken_contra", contravariant=True)
 
 
 def session_in(payload: Raw | bytes | None) -> bytes:
-    """What a payload has as its `sessionId`, as it is written; empty: nothing."""
-    # The search comes first: it spares most payloads from being opened.
+    """The `sessionId` of a payload, as it is written; empty: there is none."""
+    # The search comes first: most payloads then need not be opened.
     if payload is None or b'"sessionId"' not in bytes(payload):
         return b""
     return bytes((read_members(payload) or {}).get("sessionId", b""))
@@ -138,10 +137,10 @@ class Sink(Generic[Taken_contra]):
     """
 
     takes: Collection[type] = (Entry, Violated, Chain, Happened, OfHost, Gap)
-    """What it gets of a log. What nobody takes is not made."""
+    """The types of entries that it gets. Entries that nobody takes are not made."""
     watches = True
-    """Whether it wants to know what components pass on, and what passes within hosts: this costs
-    every message something. Who does not gets that where another one does."""
+    """Whether it needs entries of passed messages, and of messages within hosts: every message then
+    costs more. A sink that does not watch gets these entries if another sink watches."""
     at_once = False
     """Whether it gets each entry before any message goes on: for an audit, which nothing must
     overtake."""
@@ -151,9 +150,9 @@ class Sink(Generic[Taken_contra]):
     """Whether it takes nothing more."""
 
     def take(self, item: Taken_contra, at: float, mode: str) -> None:
-        """Takes what happened at a time by the machine's monotonic clock. `mode`: of the router.
+        """Takes an item of a time by the machine's monotonic clock. `mode`: the mode of the router.
 
-        Raises `ValueError` for what a host cannot mean.
+        Raises `ValueError` for an item that no host can mean.
         """
 
     @property
@@ -162,7 +161,7 @@ class Sink(Generic[Taken_contra]):
         return 0
 
     def drop(self) -> str:
-        """It holds too much: it takes nothing more, and its readers learn that. Returns what it is,
+        """It holds too much: it takes nothing more, and its readers learn so. Returns its name,
         in words."""
         self.failed = True
         return "a sink"
@@ -172,12 +171,12 @@ class Sink(Generic[Taken_contra]):
         one and nothing more can be written, or now if that is so already."""
 
     def close(self) -> None:
-        """Nothing more will come: it passes on what it holds. That may take seconds, so a chain
-        that is watched calls this in a thread of its own."""
+        """Nothing more will come: it passes on the entries that it holds. That may take seconds, so
+        a watched chain calls this in a thread of its own."""
 
 
 class ChainLog:
-    """Hands on to sinks what is added, in order.
+    """Hands on the added items to sinks, in order.
 
     Whatever becomes of a sink, the chain goes on. `say` takes level, component and text.
     """
@@ -186,14 +185,14 @@ class ChainLog:
         self.sinks = [*sinks]
         self._at_once: defaultdict[type, list[Callable[[Item, float, str], None]]]
         self._at_once = defaultdict(list)
-        """By what they take."""
+        """By the types that the sinks take."""
         self.watches = any(sink.watches for sink in sinks)
-        """Whether any of them does."""
+        """Whether any sink watches."""
         self._is_live = any(sink.is_live for sink in sinks)
-        # Where nobody watches, an entry costs no more than to wait would.
+        # Where no sink watches, handing on an entry costs no more than keeping it.
         self._later = [sink for sink in sinks if self.watches and not sink.at_once]
         self._kept = frozenset(kind for sink in self._later for kind in sink.takes)
-        """What any of those wants."""
+        """The types that any of these sinks takes."""
         for sink in sinks:
             for kind in sink.takes if sink not in self._later else ():
                 self._at_once[kind].append(sink.take)
@@ -202,20 +201,20 @@ class ChainLog:
         self._passed = 0
         """Bytes of messages since the last entry was handed on."""
         self.mode = ""
-        """That of the router."""
+        """The mode of the router."""
         self._chain = Chain()
         self._readers: dict[str, RecordReader] = {}
-        """Of the records of hosts, by host."""
+        """Readers of the records of hosts, by host."""
         self._early: dict[str, bytearray] = {}
-        """What hosts have reported that have not joined the chain yet, by the names they have until
-        then."""
+        """The records of hosts that have not joined the chain yet, by the names that they have
+        until then."""
         self._incomplete: set[str] = set()
-        """Of whom it was said that their part of the log is incomplete."""
+        """The names for which the log has said that their part is incomplete."""
 
-    # -- what happens --------------------------------------------------------------------------
+    # -- entries -------------------------------------------------------------------------------
 
     def add(self, item: Item, at: float | None = None) -> None:
-        """Something has happened, now or at a time by the machine's monotonic clock."""
+        """Adds an item of now, or of a time by the machine's monotonic clock."""
         at, kind = _now() if at is None else at, type(item)
         for take in self._at_once[kind]:
             take(item, at, self.mode)
@@ -223,12 +222,13 @@ class ChainLog:
             self._waiting.append((at, item))
 
     def passed(self, size: int) -> None:
-        """So many bytes of messages have passed, whose entries wait: so what waits is bounded."""
+        """So many bytes of messages have passed, whose entries wait: this bounds waiting
+        entries."""
         self._passed += size
 
     @property
     def is_due(self) -> bool:
-        """Whether what waits is to be handed on now."""
+        """Whether the waiting entries are to be handed on now."""
         return self._is_live or self._passed > _MANY
 
     @property
@@ -237,7 +237,7 @@ class ChainLog:
         return bool(self._waiting)
 
     def drain(self) -> None:
-        """Hands on what waits."""
+        """Hands on the waiting entries."""
         self._passed = 0
         if not self._waiting:
             return
@@ -291,11 +291,11 @@ class ChainLog:
     # -- the components ------------------------------------------------------------------------
 
     def chain(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
-        """The chain has these components from now on. `joined`: the names of new ones, by those
-        that they had before."""
+        """The chain has these components from now on. `joined`: the names of new ones, by their
+        former names."""
         if not self.sinks:
             return
-        self.drain()  # hosts have reported that of the chain as it was
+        self.drain()  # these reports of hosts are about the former chain
         peers = [(p.name, p.guests, p.component.numbers) for p in planned]
         trusted = [p.component for p in planned if p.component.policy is None and not self.watches]
         keeps = {one.name: one.dialect is not None and one.dialect.sideband for one in trusted}
@@ -311,16 +311,16 @@ class ChainLog:
         self._readers.pop(name, None)
         self._early.pop(name, None)
 
-    # -- what hosts report ---------------------------------------------------------------------
+    # -- the records of hosts ------------------------------------------------------------------
 
     def without_record(
         self, name: str, planned: Planned | None, frames: list[bytes]
     ) -> list[bytes]:
-        """Lines without those of a host's record, which are taken.
+        """The lines without those of a host's record, which the log takes.
 
         Args:
-            name: Who sent them; a host that has not joined yet has another name than its component.
-            planned: None: it is no component.
+            name: The sender; a host that has not joined yet has another name than its component.
+            planned: None: the sender is no component.
             frames: The lines.
         """
         if planned is None or not planned.guests:
@@ -345,8 +345,8 @@ class ChainLog:
             self._is_incomplete(name, ValueError(why))
 
     def _read(self, host: str, line: bytes) -> Iterator[tuple[float, Item]]:
-        """What a line of a record says. A host runs strangers' code: it reports nothing but its own
-        guests, under its own numbers."""
+        """The items in a line of a record. A host runs strangers' code: it may report about its own
+        guests only, under its own numbers."""
         from conductor.run.host_record import Delivered, RecordReader
         from conductor.run.report_checks import check_entry
 

@@ -10,7 +10,7 @@ from conductor.run.log import Item, Sink
 
 
 class MessageLog(Sink[Item]):
-    """Logs what crosses between two peers: direction, method, id and size."""
+    """Logs messages between two peers: direction, method, id and size."""
 
     takes = (Entry,)
     watches = False

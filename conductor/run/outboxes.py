@@ -1,4 +1,4 @@
-"""Feeds frames to a router and queues what it sends, peer by peer. Synchronous, no I/O.
+"""Feeds frames to a router and queues the frames that it sends, peer by peer. Synchronous, no I/O.
 
 Both shells around the core use it: the runtime on an event loop, and the child that hosts guests.
 All frames of one chunk are routed before anything is written, so that each destination is written
@@ -50,9 +50,9 @@ class _Reads:
         self.last = 0
         """The last number before the latest chunk."""
         self._before = array("q", [0])
-        """That of each chunk …"""
+        """The last number before each chunk."""
         self._times = array("d", [0.0])
-        """… and when the chunk was read."""
+        """The time when each chunk was read."""
 
     def begin(self, last: int) -> None:
         """A chunk is read now, behind the message with this number."""
@@ -93,9 +93,9 @@ class Outboxes(ABC, Generic[_Queued]):
         self._entry = entry
         self._reads = _Reads()
         self.queues: dict[str, list[_Queued]] = {}
-        """What is queued, by peer, in the order in which the peers are to be served."""
+        """The queued frames, by peer, in the order in which the peers are to be served."""
         self.lost: Counter[str] = Counter()
-        """Copies that observers were too slow for."""
+        """The copies for which observers were too slow."""
         self._copied: Counter[str] = Counter()
         """Bytes of copies that are queued."""
         self._held = held
@@ -166,7 +166,7 @@ class ChainOutboxes(Outboxes[bytes]):
 
 
 class HostOutboxes(Outboxes[QueuedFrames]):
-    """The outboxes of a host of guests. What is queued waits on the account of its cause."""
+    """The outboxes of a host of guests. Queued frames wait on the account of their cause."""
 
     def __init__(
         self,
@@ -181,14 +181,14 @@ class HostOutboxes(Outboxes[QueuedFrames]):
         """The causes of frames that are routed now, and of the conductor's answers to them."""
 
     def post(self, peer: str, frame: bytes, sender: str = "") -> None:
-        """Queues a frame for a peer, with the cause of what is routed now."""
+        """Queues a frame for a peer, with the present cause."""
         if peer == sender:
             self.put(peer, frame, self.answering, frame.startswith(_OWN))
         else:
             self.put(peer, frame, self.cause)
 
     def answer(self, effects: Iterable[Effect], cause: Cause) -> None:
-        """Takes effects that answer what a guest requested of the conductor."""
+        """Takes effects that answer a guest's request to the conductor."""
         for effect in effects:
             if type(effect) is not Send:
                 self._does(effect)
@@ -207,15 +207,15 @@ class HostOutboxes(Outboxes[QueuedFrames]):
         cause.account.waiting += len(frame)
 
     def discard(self, peer: str) -> None:
-        """Forgets what is queued for a peer that is gone."""
+        """Forgets the frames queued for a peer that is gone."""
         release(self.taken(peer))
 
     def queued(self, peer: str) -> list[QueuedFrames]:
-        """What is queued for a peer."""
+        """The frames queued for a peer."""
         return self.queues.get(peer, [])
 
     def take_from(self, peer: str, *, answers: bool) -> list[QueuedFrames]:
-        """Takes a part of what is queued for a peer, which stays on the accounts that it waits on.
+        """Takes a part of the frames queued for a peer. They stay on their accounts.
 
         `answers`: only the conductor's answers, or only all others.
         """

@@ -1,4 +1,4 @@
-"""Who has a chain run: what the chain asks him, and tells him as it runs."""
+"""The owner of a running chain: the chain asks it, and tells it of events."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Answer: TypeAlias = tuple[bytes | None, bytes | None]
 
 
 class Owner:
-    """Who has a chain run. This one wants to know nothing, and changes nothing."""
+    """The owner of a chain. This class hears nothing, and changes nothing."""
 
     launcher: Launcher | None = None
     """Plans other components for the running chain; None: it gets none."""
     outer_dialect: Dialect | None = None
     """The dialect of the outer conductor, where that is known."""
     judged: JudgedFolder | None = None
-    """The folder by which the chain was chosen; None: any will do."""
+    """The folder by which the chain was chosen; None: any folder will do."""
 
     def respec(self) -> Sequence[Spec]:
-        """The components as they are to be from now on, at a reload. Raises `ConductorError`: then
-        they stay. Not called without a `launcher`."""
+        """The components from now on, at a reload. Raises `ConductorError`: then the former
+        components stay. Not called without a `launcher`."""
         return ()
 
     def sources(self) -> Sequence[str]:
@@ -45,7 +45,7 @@ class Owner:
         """The components are connected; the client's first message comes after this."""
 
     def passed(self) -> None:
-        """What a peer sent has been routed and written."""
+        """The frames of a peer have been routed and written."""
 
     def answered(self, lines: bytes) -> None:
         """Lines are about to be written to the client."""
@@ -54,7 +54,7 @@ class Owner:
         """A prompt is held (`Runtime.hold`)."""
 
     def differs(self, question: ToolsQuestion) -> bool:
-        """An MCP server offers what it has not offered before; whether the user is asked."""
+        """An MCP server offers more than before; whether the user is asked."""
         return False
 
     def replied(self, token: int, member: bytes, body: bytes) -> None:

@@ -17,7 +17,7 @@ _WORDS = {True: "paused: every message goes past it", False: "resumed: it takes 
 
 
 class Pauses:
-    """Which components of one chain are paused."""
+    """The paused components of one chain."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -26,7 +26,7 @@ class Pauses:
         """The components that are paused."""
 
     def refusal(self, name: str, *, paused: bool) -> ConductorError | None:
-        """Why a component cannot be paused, or resumed; None: it can."""
+        """Why a component cannot be paused, or resumed; None: it can be."""
         runtime = self._runtime
         names = [guest for each in runtime.planned.values() for guest in each.names]
         shown = f"`{one_line(name, 80)}`"

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
 
 _LAUNCH: Final = 5.0
-"""Seconds a proxy of unknown dialect has to launch its successor, or to refuse to."""
+"""The seconds in which a proxy of unknown dialect must launch its successor, or refuse to."""
 
 _NEWCOMER: Final = newcomer("")
-"""How the name of a component ends that is to join the chain."""
+"""The ending of the name of a component that is to join the chain."""
 
 _PLAIN: Final = Writer()
 """Writes messages as agents read them."""
@@ -75,7 +75,7 @@ class Performer:
             case Keep(agent, session, prompt):
                 self._kept_prompts.keep(agent, session, prompt)
             case Recall(agent, token, theirs):
-                # At once: what the client sends behind its request must not overtake that.
+                # At once: further messages of the client must not overtake its request.
                 kept = self._kept_prompts.recall(agent, theirs)
                 runtime.outboxes.apply(runtime.router.recalled(token, kept))
             case Fail(_, reason):
@@ -118,7 +118,7 @@ class Performer:
         return KeptPrompts(self._records.log, in_memory=self._runtime.options.keeping == "memory")
 
     async def close(self) -> None:
-        """Writes what is kept of prompts."""
+        """Writes the kept prompts."""
         if "_kept_prompts" in self.__dict__:
             await self._kept_prompts.close()
 
@@ -177,7 +177,7 @@ class Performer:
             self._runtime.component_ended(violation.peer, violation.closure)
 
     def _adapted(self, agent: str, session: str, text: str, *, again: bool) -> None:
-        """An agent got words for what it does not take: its user sees that once."""
+        """An agent got words for content that it does not take: its user sees them once."""
         router = self._runtime.router
         self._records.adapted(agent, text, again)
         if not again and not router.sessions.find(session).client:
@@ -218,7 +218,7 @@ class Performer:
 
 
 def _real(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Folders without links. What no path can be lies nowhere."""
+    """Folders without links. A text that is no path becomes `/`."""
     real = []
     for folder in folders:
         try:

@@ -1,7 +1,7 @@
-"""Keeps what the MCP servers of one chain offer, and has the user asked about changes.
+"""Keeps the offers of the MCP servers of one chain, and has the user asked about changes.
 
-`conductor.mcp.bridge.pins` decides; this module has what it needs of the machine: which component a
-server belongs to, the file of what is kept, the lock, and the question.
+`conductor.mcp.bridge.pins` decides; this module has the parts that need the machine: the component
+that a server belongs to, the file of kept offers, the lock, and the question.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Pinning:
         self._runtime = runtime
         self._log = runtime.records.log
         self._session: dict[str, dict[str, Offer]] = {}
-        """What was agreed to until this conductor ends, by the keys and the names of servers."""
+        """The offers agreed to until this conductor ends, by the keys and the names of servers."""
         self._stored: Mapping[str, Mapping[str, Offer]] = {}
         self._stamp: tuple[int, int, int] | None = None
         self._locked, owners = _locked(runtime.options.lock)
@@ -72,10 +72,10 @@ class Pinning:
                     return spec
         return None
 
-    # -- what is kept ----------------------------------------------------------------------------
+    # -- kept offers -----------------------------------------------------------------------------
 
     def known(self) -> Mapping[str, Mapping[str, Offer]]:
-        """What is kept now, by the keys and the names of servers."""
+        """The offers that are kept now, by the keys and the names of servers."""
         stamp = tools.STORE.stamp()
         if stamp != self._stamp:
             self._stamp = stamp
@@ -100,7 +100,7 @@ class Pinning:
         return {**kept, **locked}
 
     def _first(self, server: Server, kind: str, new: Definitions, names: Iterable[str]) -> bool:
-        """Keeps what a server offers first; whether it is kept."""
+        """Keeps the first list of a server; whether it is kept."""
         self._mark(server, kind, new)
         try:
             tools.keep(server, kind, new, names)
@@ -116,10 +116,10 @@ class Pinning:
                 text = next(line for line in shown(Change(kind, name, each)) if line.endswith(mark))
                 self._log("warning", server.owner or "mcp", f"MCP server `{server.name}`: {text}")
 
-    # -- what differs ----------------------------------------------------------------------------
+    # -- changes ---------------------------------------------------------------------------------
 
     def differs(self, effect: Differs) -> None:
-        """A server offers what it has not offered before."""
+        """A server offers more than before, or other things."""
         question = ToolsQuestion(effect.server, effect.changes)
         self._would(question)
         on_change, why = self.pins.on_change, ""
@@ -144,7 +144,7 @@ class Pinning:
                 log("warning", who, line)
 
     def _would(self, question: ToolsQuestion) -> None:
-        """Records what a managed policy that only watches would have done."""
+        """Records the refusal of a managed policy that only watches."""
         from conductor.spec import managed
         from conductor.spec.managed.options import RULE
 
@@ -174,7 +174,7 @@ class Pinning:
 
 
 def _with_texts(locked: Offer, kept: Mapping[str, Offer]) -> Offer:
-    """What a lock has, with the texts that are kept here of the same digests."""
+    """The offer of a lock, with the kept texts that have the same digests."""
     found = {
         (kind, name, each.sha256): each
         for offer in kept.values()

@@ -1,6 +1,7 @@
-"""How a chain runs, and the plan for each of its components: plain values.
+"""The plan for each component of a chain, with its transport: plain values.
 
-`launch` makes them, and the runtime uses them without knowing what kinds of processes there are.
+`launch` makes the plans, and the runtime uses them without knowing which kinds of processes there
+are.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ download it."""
 
 
 class Belongings:
-    """What outlives the process of a host of guests: the MCP addresses that each guest owns, and
-    what it kept. The host receives both when it is started again."""
+    """The state that outlives the process of a host of guests: the MCP addresses that each guest
+    owns, and the members that it kept. The host receives both when it is started again."""
 
     def __init__(self) -> None:
         self.own: dict[str, set[str]] = {}
@@ -39,7 +40,7 @@ class Belongings:
         self.reserved: AbstractSet[str] = frozenset()
         """Names of MCP servers that only their owners may use: those of all other components."""
         self.kept: defaultdict[str, KeptMembers] = defaultdict(KeptMembers)
-        """By guest."""
+        """The kept members, by guest."""
         self.starts: Counter[str] = Counter()
         """How often each guest has been started."""
         self.paused: AbstractSet[str] = frozenset()
@@ -47,7 +48,7 @@ class Belongings:
 
     @classmethod
     def of(cls, hosts: Iterable[Belongings | None]) -> Belongings:
-        """For a new host: what the guests of hosts that run have, whichever of them it gets."""
+        """For a new host: the state of all guests of running hosts, whichever of them it gets."""
         taken = cls()
         for host in hosts:
             if host is not None:
@@ -59,7 +60,7 @@ class Belongings:
         return taken
 
     def aliases(self, guests: Iterable[str]) -> list[bytes]:
-        """Those of the sessions of guests, in order, as each keeps them."""
+        """The aliases of the sessions of guests, in order, as each guest keeps them."""
         return [bytes(self.kept[guest].get(KEPT_ALIASES) or b"{}") for guest in guests]
 
     def started(self, guests: Iterable[str]) -> None:
@@ -90,7 +91,7 @@ class Configuration:
         self.file = spec.config_file or ""
         self._spec = spec
         self._good: bytes | None = None
-        """Those that the component was given last."""
+        """The settings that the component got last."""
 
     def change(self, spec: Spec) -> bool:
         """The component has these settings from now on; whether they are written otherwise."""
@@ -98,7 +99,7 @@ class Configuration:
         return (before.config, before.config_file) != (spec.config, spec.config_file)
 
     def news(self) -> bytes | None:
-        """As `params`, if they are others than those that the component was given last."""
+        """The settings as `params`, if they differ from those that the component got last."""
         before = self._good
         return now if (now := self.params()) != before else None
 
@@ -118,7 +119,7 @@ class Configuration:
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """One peer of the router and what carries its messages."""
+    """One peer of the router and its transport."""
 
     component: Component
     transport: Transport
@@ -127,9 +128,9 @@ class Planned(msgspec.Struct, frozen=True):
     guests: tuple[str, ...] = ()
     """Names of the guests it hosts, if it is a host."""
     on_failure: str = "fail"
-    """What happens when it fails (`conductor.core.restart_state.CHOICES`)."""
+    """The actions on its failure (`conductor.core.restart_state.CHOICES`)."""
     timeout: float | None = None
-    """Seconds it may take to answer a request other than a prompt."""
+    """The seconds in which it must answer a request other than a prompt."""
     quiet: float | None = None
     """Of an agent: seconds without a message from it after which its turns are cancelled."""
     files: tuple[str, ...] = ()
@@ -139,13 +140,13 @@ class Planned(msgspec.Struct, frozen=True):
     configurations: tuple[Configuration, ...] = ()
     """The settings of its components; an agent is sent none."""
     belongings: Belongings | None = None
-    """What its guests own and keep, if it is a host."""
+    """The state that its guests own and keep, if it is a host."""
     grantees: tuple[Grantee, ...] = ()
     """The users of services in it: itself, or its guests."""
     specs: tuple[Spec, ...] = ()
-    """What it was planned from."""
+    """The specs that it was planned from."""
     would: tuple[Violated, ...] = ()
-    """What a managed policy that only watches would have refused of it."""
+    """The refusals that a watching managed policy would have made of it."""
 
     @property
     def name(self) -> str:
@@ -162,8 +163,8 @@ def grantee(spec: Spec) -> Grantee:
     """The projection of a proxy for the services."""
     return Grantee(
         spec.name,
-        # Values that a component keeps belong to its name and to what is run: a component that the
-        # user calls by the name of another must not read the values of that component.
+        # Kept values belong to the name and the command of a component: a component with the name
+        # of another one must not read the values of the other.
         f"{spec.name}\0{spec.bundled or spec.what}",
         spec.grants,
         {**DEFAULT_LIMITS, **spec.limits},

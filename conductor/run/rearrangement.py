@@ -1,7 +1,7 @@
 """A running chain gets other components: some are added, removed, moved, replaced, set anew, or
-renewed: they stay as they are, and another instance takes their place.
+renewed: a renewed component stays as it is, and another instance takes its place.
 
-What is new starts beside the chain and takes its role there (`Router.prepare`). If any of it
+New components start beside the chain and take their roles there (`Router.prepare`). If any of them
 cannot, the chain stays as it was. Then one step makes the new chain, when nothing is open in the
 old one.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
 
 _LOOK: Final = 0.02
-"""Seconds between looks at what is waited for."""
+"""The seconds between looks at an awaited condition."""
 
 _STILL: Final = 5
 """Looks without a message from anybody, after which nothing is on its way: a program may take a
@@ -47,20 +47,21 @@ overlap, nothing would ever go. They are held from minute 1 to 2 of the wait, fr
 to 32: at last a hold is longer than any turn."""
 
 _ROLE: Final = 10.0
-"""Seconds a component has to take its role beside the chain. A service that it requests there is
-performed once it has joined, so one that waits for that joins without its role."""
+"""The seconds in which a component must take its role beside the chain. A service that it requests
+there is performed once it has joined. So a component that waits for an answer joins without
+role."""
 
 _LOADED_AT_ONCE: Final = 30.0
 """Seconds that a host of guests has to load them where something must not go on meanwhile; else it
 has `LOADING`."""
 
 _MOST_REQUESTED: Final = 64 * 1024 * 1024
-"""Bytes of what a component requests, or reports, before it joins."""
+"""The most bytes of the requests and reports of a component before it joins."""
 _ROOM: Final = 512
-"""Bytes that each of these takes besides its params, roughly."""
+"""The bytes that each of these takes besides its params, roughly."""
 
 _NAME: Final = "conductor"
-"""Who says what is about no single component."""
+"""The name in entries that are about no single component."""
 
 
 _UNUSED: Final = "the new build is not used: "
@@ -70,8 +71,8 @@ class _NotUsedError(Exception):
     """The new chain is not used; the text says why, if that is worth a line in the log."""
 
     def __init__(self, text: str = "", name: str = "", label: str = "") -> None:
-        """`name`: of the component that cannot join; `label`: what errors call it, where the text
-        does not."""
+        """`name`: of the component that cannot join; `label`: its name in errors, if the text has
+        none."""
         super().__init__(f"{label}: {text}" if label else text)
         self.text, self.name = text, name
 
@@ -85,12 +86,12 @@ class _Joining:
         self.loaded = not planned.guests
         """Whether it can be used; a host reports that."""
         self.requested: list[Serve] = []
-        """What it has requested or reported, for when it has joined …"""
+        """Its requests and reports, for the time when it has joined."""
         self.size = 0
-        """… and about how many bytes that takes."""
+        """The bytes of these requests and reports, about."""
 
     def keep(self, effect: Serve) -> bool:
-        """Keeps what it requests; False if that is too much."""
+        """Keeps its request; False if it has made too many."""
         self.size += _ROOM + len(effect.params or b"")
         if self.size > _MOST_REQUESTED:
             self.requested.clear()
@@ -107,21 +108,21 @@ class Rearrangement:
         self._log = runtime.records.log
         self._lock = asyncio.Lock()
         self._latest: object = None
-        """The newest attempt: one that waits gives way to it."""
+        """The newest attempt: an attempt that waits gives way to it."""
         self._over: object = None
         """The newest attempt that has come to its end, and gave way to none."""
         self._urgent = False
-        """Something must not go on: that holds for what an attempt gives way to as well."""
+        """Whether a component must not go on; it stays so for a newer attempt."""
         self._joining: dict[str, _Joining] = {}
-        """By the name they have before they join (`newcomer`)."""
+        """By the names that they have before they join (`newcomer`)."""
         self._renewing: set[str] = set()
         """The components that are to be renewed."""
         self._refused: _NotUsedError | None = None
-        """The first reason why what joins cannot."""
+        """The first reason why the new components cannot join."""
         self._goes: Sequence[Planned] | None = None
-        """What goes once nothing is open; None: nobody waits for that."""
+        """The components that go once nothing is open; None: nobody waits for that."""
         self._holds_at = 0.0
-        """When the client's prompts are held for that although something is open."""
+        """The time from which the client's prompts are held for it although something is open."""
         self._holds = False
         """Whether the client's prompts are held for that."""
 
@@ -163,7 +164,7 @@ class Rearrangement:
             except ConductorError as error:
                 self._not_used(error.with_hint, ())
             else:
-                # What a gate refuses is other components too.
+                # A refusal by a gate counts as a difference, too.
                 took = await self.rearrange(specs)
                 differs = not took or [each.specs for each in before.values()] != [
                     each.specs for each in runtime.planned.values()
@@ -181,12 +182,12 @@ class Rearrangement:
                 await self._renew()
 
     async def done(self) -> None:
-        """Waits until no attempt is left: one that gave way ends before the newer one."""
+        """Waits until no attempt is left: an attempt that gave way ends before the newer one."""
         while self._over is not self._latest:
             await asyncio.sleep(_LOOK)
 
     async def _renew(self) -> None:
-        """Renews what is to be, but for what cannot; gives way to other components."""
+        """Renews the named components, except those that cannot; gives way to other components."""
         running = list(self._runtime.planned.values())
         names, self._renewing = self._renewing, set()
         planned = [self._renewed(each) if each.name in names else each for each in running]
@@ -226,8 +227,8 @@ class Rearrangement:
         return True
 
     async def _become(self, planned: Sequence[Planned], mark: object, *, now: bool) -> None:
-        """Makes of the chain what is planned: what runs by a transport that is planned stays as it
-        is, but for its settings; all else that runs goes, and all else that is planned joins.
+        """Turns the chain into the planned one. A component whose transport is planned stays as it
+        is, but for its settings; all other running components go, and all other planned ones join.
 
         Raises `_NotUsedError`: then the chain is as it was.
         """
@@ -238,7 +239,7 @@ class Rearrangement:
             try:
                 await self._start(planned, new)
                 if now:
-                    # Its role it may take later: else it could keep its former instance going.
+                    # It may take its role later: else it could keep its former instance going.
                     settled = self._runtime.supervisor.is_settled
                     await self._until(lambda: self._loaded() and settled(gone), mark)
                 else:
@@ -273,7 +274,7 @@ class Rearrangement:
         return launcher.plan(specs, running)
 
     def _not_used(self, why: str, cut: Sequence[Planned]) -> None:
-        """The chain stays as it was, but for what must not go on (`now`)."""
+        """The chain stays as it was, but for components that must not go on (`now`)."""
         if why:
             self._log("error", _NAME, f"the chain stays as it was{managed.former()}: {why}")
         for each in cut:
@@ -302,12 +303,12 @@ class Rearrangement:
             try:
                 await runtime.connections.open(key, joining.planned.transport)
             except ComponentError as error:
-                # The others are opened all the same: what is open is closed when it is not used.
+                # The others are opened all the same: an open transport is closed if it is not used.
                 self._refuse(joining, error.text, joining.planned.component.label)
         runtime.apply(effects)
 
     def _loaded(self) -> bool:
-        """Whether what is new is there. Raises `_NotUsedError` if that takes too long."""
+        """Whether the new components are loaded. Raises `_NotUsedError` once that is too late."""
         late = [name for name, joining in self._joining.items() if not joining.loaded]
         most = _LOADED_AT_ONCE if self._urgent else LOADING
         if late and self._waited() > most:
@@ -316,11 +317,11 @@ class Rearrangement:
         return not late
 
     def _ready(self) -> bool:
-        """Whether what is new can join. Raises `_NotUsedError`, as `_loaded` does."""
+        """Whether the new components can join. Raises `_NotUsedError`, as `_loaded` does."""
         return self._loaded() and (self._runtime.router.prepared() or self._waited() > _ROLE)
 
     def _waited(self) -> float:
-        """Seconds since what is new was started."""
+        """The seconds since the new components were started."""
         return asyncio.get_running_loop().time() - self._began
 
     async def _until(self, condition: Callable[[], bool], mark: object) -> None:
@@ -335,12 +336,12 @@ class Rearrangement:
             await asyncio.sleep(_LOOK)
 
     def of(self, name: str) -> Planned | None:
-        """What is to join under a name."""
+        """The component that is to join under a name."""
         joining = self._joining.get(name)
         return joining.planned if joining is not None else None
 
     def serve(self, effect: Serve) -> bool:
-        """Takes a request or a report of what is to join; False if it comes from anybody else."""
+        """Takes a request or a report of a component that is to join; False: of another."""
         joining = self._joining.get(effect.peer)
         if joining is None:
             return False
@@ -371,7 +372,7 @@ class Rearrangement:
         return joining is not None
 
     def _dismiss(self) -> None:
-        """What has not joined is not used."""
+        """Drops the components that have not joined."""
         joining, self._joining = self._joining, {}
         if joining:
             self._runtime.router.dismiss()
@@ -399,8 +400,8 @@ class Rearrangement:
                 self._let_go()
 
     def _ran_out(self, gone: Sequence[Planned], began: float) -> bool:
-        """Whether nobody waits any longer for what is open: nothing is, or the client's prompts
-        have been held long enough for it to end."""
+        """Whether nobody waits any longer for open requests: none is open, or the client's prompts
+        have been held long enough for them to end."""
         now = asyncio.get_running_loop().time()
         if now < self._holds_at or self._is_quiet(gone):
             return True
@@ -421,7 +422,7 @@ class Rearrangement:
         for _ in range(_HELD):
             seen = self._runtime.router.received
             await asyncio.sleep(_LOOK)
-            # What is to join may end meanwhile: the next look says so.
+            # A component that is to join may end meanwhile: the next look shows it.
             if self._refused is not None or not self._is_quiet(gone):
                 return False
             still = still + 1 if self._runtime.router.received == seen else 0
@@ -482,7 +483,7 @@ class Rearrangement:
     def _events(
         self, gone: Sequence[Planned], joined: Iterable[_Joining]
     ) -> Iterator[tuple[str, str, str]]:
-        """What happens to each component: event, name, and words for it."""
+        """The event of each component: event, name, and words for it."""
         before = {name: each for each in gone for name in each.names}
         now = {name: each for each in joined for name in each.planned.names}
         for name in [name for name in before if name not in now]:
@@ -501,7 +502,7 @@ class Rearrangement:
                 yield "swap", name, "started anew, from the same files as before"
 
     def _set_anew(self, stay: Sequence[Planned]) -> None:
-        """Sends changed settings to what stays."""
+        """Sends changed settings to the components that stay."""
         for each in stay:
             sources = {source.component: source for source in each.configurations}
             for spec in each.specs:
@@ -512,13 +513,13 @@ class Rearrangement:
 
 
 def _without(some: Sequence[Planned], others: Sequence[Planned]) -> list[Planned]:
-    """Those of some that do not run by the transport of one of the others."""
+    """The plans of `some` that do not run by the transport of any of `others`."""
     known = {id(each.transport) for each in others}
     return [each for each in some if id(each.transport) not in known]
 
 
 def _named(effect: Serve) -> Serve:
-    """What was requested before its component joined, under the component's own name."""
+    """A request made before its component joined, under the component's own name."""
     return msgspec.structs.replace(effect, peer=effect.peer.removesuffix(newcomer("")))
 
 
@@ -531,5 +532,5 @@ def _owned(planned: Planned) -> list[str]:
 
 
 def _spec(planned: Planned, name: str) -> Spec | None:
-    """That of a component."""
+    """The spec of a component."""
     return next((spec for spec in planned.specs if spec.name == name), None)

@@ -1,4 +1,4 @@
-"""What is kept of one chain while it runs: log, traces, audit, the last messages, counts."""
+"""The records of one chain while it runs: log, traces, audit, the last messages, counts."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Records:
         """
         self.log = log
         self.ring = next((sink for sink in sinks if isinstance(sink, Ring)), None)
-        """Keeps the last entries, for a file once something fails; None: nothing does."""
+        """Keeps the last entries, for a file once something fails; None: there is no ring."""
         self.entries = ChainLog(sinks, log)
-        """What has happened, for all sinks."""
+        """The log, for all sinks."""
         self.events: Counter[tuple[str, str]] = Counter()
-        """What has happened to components, by event and name."""
+        """The events of components, by event and name."""
         self._log_file = log_file
         self._saved: Saved | None = None
         """The file of the ring that is written when the chain has failed."""
@@ -59,28 +59,28 @@ class Records:
             self.violated(violation)
 
     def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
-        """The chain has these components from now on. `joined`: the names of new ones, by those
-        that they had before."""
+        """The chain has these components from now on. `joined`: the names of new ones, by their
+        former names."""
         self.entries.chain(planned, joined)
         for each in planned:
             if each.name in joined.values():
                 for violation in each.would:
                     self.violated(violation)
                 for name in each.names:
-                    del self.events["bypass", name]  # it is there again
+                    del self.events["bypass", name]  # the component is in the chain again
 
     def audited_among(self, planned: Iterable[Planned]) -> list[str]:
         """The names of those whose changes the router reports, for an audit."""
         if not self.entries.wants(Change):
             return []
-        # A host that polices its guests reports what they change.
+        # A host that polices its guests reports their changes.
         reported = service_table.CHANGED
         return [each.name for each in planned if reported not in (each.component.services or ())]
 
-    # -- what happens --------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------
 
     def happened(self, event: str, name: str, text: str) -> bool:
-        """Something has happened to a component. Whether the ring is to be written for it."""
+        """Records an event of a component. Returns whether the ring is to be written for it."""
         self.events[event, name] += 1
         self.entries.add(Happened(event, name, text))
         return self.ring is not None and event in _FAILURES and self.ring.may_save()
@@ -90,7 +90,7 @@ class Records:
         return self.events["bypass", name] > 0
 
     def violated(self, violation: Violated) -> None:
-        """A component broke a rule, and what it did has been undone already; or it would have."""
+        """A component broke a rule, and the act has been undone already; or it would have."""
         self.events["would" if violation.would else "violation", violation.peer] += 1
         self.entries.add(violation)
         if not violation.again:
@@ -98,7 +98,7 @@ class Records:
             self.log(level, violation.peer, ViolationText.of(violation))
 
     def adapted(self, name: str, text: str, again: bool) -> None:
-        """A peer got words for what it does not take: on record each time, else said once."""
+        """A peer got words for content that it does not take: always on record, logged once."""
         self.entries.add(Happened("adapt", name, text))
         if not again:
             self.log("warning", name, text)
@@ -114,7 +114,7 @@ class Records:
     # -- the last messages ---------------------------------------------------------------------
 
     def named(self, reason: Closure, mode: Callable[[], str]) -> Closure:
-        """Why the chain fails, with the files that say more; `mode` is that of the router."""
+        """Why the chain fails, with the files that tell more; `mode` is the mode of the router."""
         if "log" in reason.data or "messages" in reason.data:
             return reason
         self.entries.drain()
@@ -135,7 +135,7 @@ class Records:
 
         Args:
             why: The reason, for the file's readers.
-            mode: That of the router.
+            mode: The mode of the router.
 
         Returns:
             The path; empty: there is no ring, or no file can be made.
@@ -148,5 +148,5 @@ class Records:
             for _ in saved.work:
                 await asyncio.sleep(0)
         finally:
-            collections.deque(saved.work, maxlen=0)  # the chain ends meanwhile
+            collections.deque(saved.work, maxlen=0)  # the chain ends meanwhile: writes the rest
         return saved.path

@@ -1,8 +1,8 @@
 """Reports of the hosts of guests: read, checked, and put into the log.
 
 A host reports by notifications on side `c` that no proxy may send
-(`conductor.core.service_table`). It holds strangers' code, so it is believed nothing that does not
-concern its own guests.
+(`conductor.core.service_table`). It holds strangers' code, so only reports about its own guests
+are believed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Shape = TypeVar("Shape")
 OfGuest = TypeVar("OfGuest", Violated, Reached, OwnedAddresses)
 
 ACTIONS: Final = ("restart", "bypass")
-"""What a host may have done about a guest that failed."""
+"""The possible actions of a host about a guest that failed."""
 
 _MOST_VALUES: Final = 250_000
 """Values in one report: each takes memory as soon as it is an object."""
@@ -56,7 +56,7 @@ _DIRECTIONS: Final = frozenset({"up", "down"})
 ALLOWED: Final = "allowed"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
-"""What became of an effect outside of the chain."""
+"""The outcomes of an effect outside of the chain."""
 
 
 class ViolationText(str):
@@ -110,7 +110,7 @@ class Reports:
     def take(
         self, host: str, service: str, params: bytes | None
     ) -> Violated | Recovered | Closure | None:
-        """Takes one report; returns what the chain must act on. Raises `ValueError` for nonsense.
+        """Takes one report; returns a value for the chain. Raises `ValueError` for nonsense.
 
         Returns:
             A guest's violation, the host's recovery of a guest, or why the host is about to end.
@@ -198,7 +198,7 @@ def of_guest(params: bytes | None, shape: type[OfGuest], guests: Collection[str]
 
 
 def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
-    """What the host did about a guest that failed."""
+    """The action of the host about a guest that failed."""
     report = _decoded(params, Recovered)
     _check_guest(report.component, guests)
     if report.action not in ACTIONS:
@@ -233,12 +233,12 @@ def _check_guest(name: str, guests: Collection[str]) -> None:
 class _ChangeReport(msgspec.Struct, frozen=True, kw_only=True):
     changed: Raw
     before_size: Sized | None = None
-    """In place of what does not fit in a line."""
+    """In place of a payload that does not fit in a line."""
     after_size: Sized | None = None
 
 
 def change(raw: bytes, guests: Collection[str]) -> Change:
-    """What a guest changed."""
+    """The change that a guest made."""
     fields = read_members(raw)
     if fields is None:
         raise ValueError("it is no object")

@@ -1,7 +1,7 @@
-"""Reports: what the child that hosts guests writes to its parent about them, as lines on side `c`;
-and how it writes its log to standard error, which the parent reads.
+"""Reports: lines on side `c` that the child with the guests writes to its parent about them; and
+its log on standard error, which the parent reads.
 
-No proxy may send reports (`conductor.core.service_table.INTERNAL`). The parent checks each one
+No proxy may send reports (`conductor.core.service_table.INTERNAL`). The parent checks each report
 before it believes it: `conductor.run.report_checks`.
 """
 
@@ -22,7 +22,7 @@ from conductor.run.segment_spec import Recovered, Relayed
 ENTRY: Final = lazy_pattern(r"(debug|info|warning|error): ([^:\n]+): (.*)")
 """An entry of its log: level, component and text."""
 FURTHER: Final = "  "
-"""How a further line of an entry begins."""
+"""The beginning of a further line of an entry."""
 
 _encode: Final = json_text.encode
 

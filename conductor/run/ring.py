@@ -1,6 +1,6 @@
-"""The ring: what has happened in a chain in the last minutes, in memory.
+"""The ring: the entries of a chain of the last minutes, in memory.
 
-It keeps entries as they come, and looks into none of them: so it costs a chain next to nothing.
+It keeps entries as they come, and reads none of them: so it costs a chain next to nothing.
 `conductor.record.ring` plays them to another sink once somebody wants to read them. The start path
 loads this module.
 """
@@ -39,42 +39,42 @@ _PAUSE: Final = 60.0
 
 
 class Kept(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What happened at a time."""
+    """An entry with its time."""
 
     at: float
     """By the machine's monotonic clock, in seconds."""
     item: Item
     size: int
-    """Bytes in memory, about."""
+    """The bytes in memory, about."""
     shared: bool
-    """Whether its payload is that of the entry before."""
+    """Whether its payload is the payload of the entry before."""
 
 
 class Held(msgspec.Struct, frozen=True):
-    """What a ring holds at one moment."""
+    """The entries of a ring at one moment."""
 
     kept: Sequence[Kept]
     chain: Chain
-    """The components before the first of them."""
+    """The components before the first entry."""
     forgotten: bool
-    """Whether there was more, before the first."""
+    """Whether there were earlier entries."""
 
 
 class Saved(msgspec.Struct, frozen=True):
     """A file that a ring is being written to."""
 
     path: str
-    """Empty: it could not be made."""
+    """Empty: the file could not be made."""
     work: Iterator[None]
-    """Each step writes a part of it, of what the ring holds at the first step. None of them takes
-    long, or raises."""
+    """Each step writes a part of the ring as it was at the first step. No step takes long, or
+    raises."""
 
 
 class Save(Protocol):
     """Begins a file."""
 
     def __call__(self, ring: Ring, why: str, mode: Callable[[], str]) -> Saved:
-        """`why` it is written; `mode` is that of the router, once messages have passed."""
+        """`why`: the reason for the file; `mode`: the router's mode, once messages have passed."""
 
 
 class Ring(Sink[Item]):
@@ -97,11 +97,11 @@ class Ring(Sink[Item]):
         self._is_cut = False
         self._saved: float | None = None
         self._last = b""
-        """The payload of the last entry that has one …"""
+        """The payload of the last entry that has a payload."""
         self._sharing = 0
-        """… and how many entries share it."""
+        """The number of entries that share this payload."""
         self.size = 0
-        """Bytes in memory, about."""
+        """The bytes in memory, about."""
         self.begun = False
         """Whether a component has sent anything; before that there is nothing to see."""
 
@@ -118,7 +118,7 @@ class Ring(Sink[Item]):
                 more = len(payload)
                 if more > self._largest:
                     item, more = replace(item, payload=_cut(payload), whole=more), 0
-                # What one component sent is mostly what another gets, as it is: kept once.
+                # Most messages are passed on as they came: their payload is kept once.
                 elif payload == self._last and self._sharing < _MOST_SHARING:
                     force_setattr(item, "payload", self._last)
                     self._sharing += 1
@@ -139,7 +139,7 @@ class Ring(Sink[Item]):
             self._forget(self._most - self._most // _SPARE)
 
     def _forget(self, most: int) -> None:
-        """Forgets what is old, what there is no room for, and what shared its payload with that."""
+        """Forgets old entries, entries beyond the room, and those that shared their payload."""
         kept, size, oldest = self._kept, self.size, self._clock() - AGE
         while kept:
             gone = kept[0]
@@ -169,7 +169,7 @@ class Ring(Sink[Item]):
         return self._save(self, why, mode)
 
     def since(self, last: Kept) -> list[Kept] | None:
-        """What has come after an entry; None: that entry is not there any more."""
+        """The entries after an entry; None: the entry is not there any more."""
         found: list[Kept] = []
         for kept in reversed(self._kept):
             if kept is last:
@@ -178,13 +178,13 @@ class Ring(Sink[Item]):
         return None
 
     def held(self) -> Held:
-        """What it holds now."""
+        """The entries that it holds now."""
         self._forget(self._most)
         return Held([*self._kept], self._chain, self._is_cut)
 
 
 def _cut(payload: bytes) -> bytes:
-    """What is kept of a payload that is too large: its session and its size."""
+    """The short form of a payload that is too large: its session and its size."""
     session = session_in(payload)
     named = b'"sessionId":%b,' % session if 0 < len(session) < _ENTRY else b""
     return b'{%b"_meta":{"conductor":{"cut":%d}}}' % (named, len(payload))

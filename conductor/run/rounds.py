@@ -1,8 +1,8 @@
 """The order in which the guests of a host are delivered to, and the accounts that pay for it.
 
-No I/O and no clock: the caller passes the time, delivers, and routes what the guest returned. A
-guest's *round* is all that was queued for it when the round began. It is delivered in pieces and
-what the guest returns is routed in slices, so that others have their turns in between.
+No I/O and no clock: the caller passes the time, delivers, and routes the returned lines. A guest's
+*round* is all frames that were queued for it when the round began. It is delivered in pieces and
+the returned lines are routed in slices, so that others have their turns in between.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ SLICE: Final = 256
 
 
 class Round(msgspec.Struct, eq=False):
-    """One round of a guest: what is left of it to be delivered, and what the guest has returned
-    that is not routed yet."""
+    """One round of a guest: its frames that are left to be delivered, and the returned lines that
+    are not routed yet."""
 
     runs: deque[QueuedFrames]
     cause: Cause
-    """The cause of the returned lines …"""
+    """The cause of the returned lines."""
     answering: Cause
-    """… and of the conductor's answers to them."""
+    """The cause of the conductor's answers to the returned lines."""
     whole: bool
     """Whether it is all that others have sent the guest."""
     lines: list[bytes] = []
     begun: bool = False
-    """Whether any of it was delivered."""
+    """Whether any frame of it was delivered."""
 
     @property
     def outside(self) -> bool:
@@ -55,7 +55,7 @@ class Round(msgspec.Struct, eq=False):
         return not self.lines and not self.runs
 
     def piece(self) -> tuple[bytes, Cause]:
-        """Takes what is delivered at once: frames of one cause, and the cause."""
+        """Takes the next piece: frames of one cause, and the cause."""
         self.begun = True
         taken: list[QueuedFrames] = []
         size = 0
@@ -94,14 +94,14 @@ class Rounds:
         whose turn it was then: it must not save up time."""
         self._least = 0.0
         self._together = Bucket(TOGETHER / 100)
-        """The time for what all guests together do of their own."""
+        """The time for all that guests do of their own, together."""
 
     def next(self, now: float, *, own: bool = True) -> tuple[str | None, float | None]:
-        """The peer whose turn it is; if it is no peer's, the seconds until it is.
+        """The peer whose turn it is; if no peer has a turn, the seconds until one has.
 
-        Frames from outside come first, and of several guests the guest that has run least. What
-        guests send of their own waits until the accounts of sender and receiver allow it; without
-        `own` it is not considered.
+        Frames from outside come first, and of several guests the guest that has run least. Frames
+        that guests send of their own wait until the accounts of sender and receiver allow them;
+        without `own` they are not considered.
         """
         outside: list[str] = []
         later: list[str] = []
@@ -135,7 +135,7 @@ class Rounds:
         return not self._open and not self._outboxes.queues
 
     def stuck(self) -> str | None:
-        """Where all wait for each other to take what they sent: the guest that has sent most."""
+        """The guest that has sent most, where all guests wait for each other."""
         names = self._outboxes.queues.keys() | self._open.keys()
         waiting = {name: self.accounts[name].waiting for name in names}
         return max(waiting, key=waiting.__getitem__, default=None)
@@ -143,7 +143,7 @@ class Rounds:
     def begun(self, name: str) -> Round:
         """The open round of a guest, or a new one with what is queued for it.
 
-        The conductor's answers have rounds of their own: they must not hold up what others send.
+        The conductor's answers have rounds of their own: they must not hold up frames of others.
         """
         current = self._open.get(name)
         if current is None:

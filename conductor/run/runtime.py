@@ -48,16 +48,16 @@ if TYPE_CHECKING:
     from conductor.spec.model import Spec
 
 _SETTLE: Final = 1.0
-"""Seconds without progress after which requests that a failure has not touched are given up: a
-component on a busy machine must be able to hand on an answer that it already has …"""
+"""The seconds without progress after which requests that a failure has not touched are given up: a
+component on a busy machine must be able to hand on an answer that it already has."""
 _MOST_SETTLE: Final = 3.0
-"""… and seconds after which they are given up in any case."""
+"""The seconds after which such requests are given up in any case."""
 
 _FIRST_REQUEST: Final = 2.0
-"""Seconds a client has to send the request that a failed start is reported to."""
+"""The seconds in which a client must send the request that gets the report of a failed start."""
 
 _LOADS: Final = 0.1
-"""Seconds until what no first message needs is loaded: most agents take longer to answer that."""
+"""The seconds until code that no first message needs is loaded: most agents answer later."""
 
 _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
@@ -79,12 +79,12 @@ class Runtime:
         mode: `agent`, `proxy`, or `auto`: the first request decides.
         upstream: The connection to the client or the outer conductor.
         options: How the chain is run.
-        records: What is kept of it; None: nothing is.
-        owner: Who has it run; None: nobody who wants to hear of it.
+        records: The records of the chain; None: there are none.
+        owner: The owner of the chain; None: nobody wants to hear of it.
     """
 
     _carrying: TaskGroup
-    """What connections need until they are closed, which lasts as long as the chain."""
+    """The tasks that connections need until they are closed, which is as long as the chain runs."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Runtime:
         """Whether the log hands on its entries soon."""
         records.begin(planned)
         self.planned = {p.name: p for p in planned}
-        """What runs, by name, in order."""
+        """The running components, by name, in order."""
         self.router = self._new_router(mode)
         self._transports = {UPSTREAM: upstream, **{p.name: p.transport for p in planned}}
         self.connections = Connections(self, self._transports, options.grace)
@@ -116,12 +116,12 @@ class Runtime:
         """The transports of agents with which sessions are set up by the client."""
         self._agents = {self._tail, *(name for p in planned for name in p.component.agents)}
         self._pinnings: list[Pinning] = []
-        """What keeps the tools of servers, for each of them that needs it."""
+        """The keepers of the tools of servers, one for each agent that needs one."""
         self.backpressure = self._new_backpressure()
         self._teardown = Teardown(self.router)
         self._heed_audit_rule()
         self._beside: TaskGroup | None = None
-        """What ends before connections are closed; None: no such task may begin any more."""
+        """Tasks that end before connections are closed; None: no such task may begin any more."""
         self.performer = Performer(self)
         self.outboxes = self._new_outboxes()
         self.services = ServiceRequests(self, planned)
@@ -222,7 +222,7 @@ class Runtime:
             self.defect(error)
         await self._teardown.begun()
 
-    # -- what runs beside the messages -----------------------------------------------------------
+    # -- tasks beside the messages ---------------------------------------------------------------
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Runs `work` until the connections are closed; not at all from then on."""
@@ -236,7 +236,7 @@ class Runtime:
         return self._carrying.start(work)
 
     def guarded(self, callback: Callable[[*_Args], None], *arguments: *_Args) -> None:
-        """Calls what the event loop is to call; what it raises fails the chain."""
+        """Calls a callback of the event loop; an exception in it fails the chain."""
         try:
             callback(*arguments)
         except Exception as error:
@@ -252,7 +252,7 @@ class Runtime:
             self.log("error", "conductor", why.text)
 
     def lacks(self) -> list[str]:
-        """Which components do not do all that they are there for, in a line each."""
+        """The components that do not do all of their work, in a line each."""
         lines = ((spec.name, text.replace("\n", "; ")) for spec, text in self._lacking())
         return [f"{name}: {one_line(text, 1000)}" for name, text in lines]
 
@@ -265,7 +265,7 @@ class Runtime:
 
     def reload(self) -> None:
         """Gives the chain the components that it is to have by now, and replaces those that stay by
-        their new builds, all once nothing is open."""
+        their new builds, all of it once nothing is open."""
         self.supervisor.configure_anew()
         self.start(self._rearranger().reload())
 
@@ -276,16 +276,17 @@ class Runtime:
     async def rearrange(self, specs: Sequence[Spec], *, now: bool = False) -> bool:
         """Gives the running chain other components, between two messages.
 
-        What is new starts first. If it cannot, or the plan is refused, that is logged and the chain
-        stays as it was. One that waits gives way to a newer call.
+        New components start first. If they cannot, or the plan is refused, the reason is logged and
+        the chain stays as it was. A call that waits gives way to a newer call.
 
         Args:
             specs: All components, in order. The agent cannot change.
-            now: Do not wait until nothing is open: what goes is settled as if it had ended, and
-                nothing more of it reaches anybody. It also goes if nothing can take its place.
+            now: Do not wait until nothing is open: a component that goes is settled as if it
+                had ended, and no further message of it reaches anybody. It also goes if nothing can
+                take its place.
 
         Returns:
-            Whether the chain is as `specs` say.
+            Whether the chain has the components of `specs`.
         """
         return await self._rearranger().rearrange(specs, now=now)
 
@@ -304,12 +305,12 @@ class Runtime:
     def rearranged(
         self, planned: Sequence[Planned], gone: Sequence[str], joined: Mapping[str, str]
     ) -> None:
-        """The router has other components: all that knows them by name follows.
+        """The router has other components: all parts that know them by name follow.
 
         Args:
             planned: All components, in order.
-            gone: The names of those that are not there any more, or have been replaced.
-            joined: By the names that new ones had before they joined, their own.
+            gone: The names of components that are not there any more, or have been replaced.
+            joined: The own names of new components, by the names that they had before they joined.
         """
         for name in gone:
             self.services.forget(name)
@@ -335,7 +336,7 @@ class Runtime:
 
     @property
     def pauses(self) -> Pauses:
-        """Which components are paused."""
+        """The paused components."""
         if self._pauses is None:
             from conductor.run.pauses import Pauses
 
@@ -345,8 +346,8 @@ class Runtime:
     async def pause(self, name: str, *, paused: bool) -> None:
         """Has every message go past a component, or through it again, once nothing is open.
 
-        Raises `ConductorError` where that cannot be: for the agent, for what the managed policy
-        requires, for a name that no component has.
+        Raises `ConductorError` where no pause is possible: for the agent, for a component that the
+        managed policy requires, for a name that no component has.
         """
         refusal = self.pauses.refusal(name, paused=paused)
         if refusal is not None:
@@ -414,8 +415,8 @@ class Runtime:
         self.owner.passed()
 
     def flush(self, source: str) -> None:
-        """Writes what is queued; `source` waits if that is too much for somebody. What has happened
-        goes on record then: messages do not wait for it."""
+        """Writes the queued frames; `source` waits if they are too many for a peer. Their entries
+        go on record afterwards: messages do not wait for entries."""
         queues = self.outboxes.queues
         while queues:
             name = next(iter(queues))
@@ -448,14 +449,14 @@ class Runtime:
         self.records.entries.drain()
 
     def apply(self, effects: Iterable[Effect], source: str = UPSTREAM) -> None:
-        """Performs effects, and writes what is queued."""
+        """Performs effects, and writes the queued frames."""
         self.outboxes.apply(effects)
         self.flush(source)
 
-    # -- what happens to connections -----------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------
 
     async def connect(self, name: str, transport: Transport) -> bool:
-        """Puts a transport in a component's place and opens it; whether that went well."""
+        """Puts a transport in a component's place and opens it; whether that succeeded."""
         try:
             await self.connections.open(name, self._wrapped(name, transport))
         except ComponentError as error:
@@ -466,8 +467,8 @@ class Runtime:
         return True
 
     def _wrapped(self, name: str, transport: Transport) -> Transport:
-        """The client's transport with the desk before it, that of an agent with the bridge: that
-        gives it the MCP servers of proxies in a form it accepts."""
+        """The client's transport with the desk before it, or an agent's with the bridge before it.
+        The bridge gives the agent the MCP servers of proxies in a form that it accepts."""
         if name == UPSTREAM:
             log, adapted = self.log, self.records.adapted
             return DeskTransport(transport, self.router, log, adapted, self.defect)
@@ -484,7 +485,7 @@ class Runtime:
         return self._bridged[name]
 
     def new_keeper(self) -> Pinning:
-        """Makes what keeps the tools of an agent's MCP servers."""
+        """Makes the keeper of the tools of an agent's MCP servers."""
         from conductor.run.pinning import Pinning  # no start waits for it
 
         self._pinnings.append(Pinning(self))
@@ -538,7 +539,7 @@ class Runtime:
     def _client_ended(self, how: Ended) -> None:
         if self._teardown.phase is Phase.SERVING and how.data.get("broken"):
             self.log("info", UPSTREAM, how.text)
-            # It cannot read answers any more, so nothing is worth waiting for.
+            # It cannot read answers any more, so the chain waits for nothing.
             self.options = msgspec.structs.replace(self.options, drain=0.0)
         elif "function" in how.data:  # the client is a function, and has failed
             text = f"the client, `{how.data['function']}`, {how.text}"
@@ -563,7 +564,7 @@ class Runtime:
         self.apply(self.router.closed(name, self.failure or reason))
 
     def _report_lost(self, name: str) -> None:
-        """Logs how many copies an observer was too slow for."""
+        """Logs the number of copies for which an observer was too slow."""
         lost = self.outboxes.lost.pop(name, 0) + self.router.forget_lost(name)
         if lost:
             text = f"it was too slow for {counted(lost, 'copy')} of what it observes"
@@ -632,7 +633,7 @@ class Runtime:
         self.fail(Closure(f"the chain is not recorded any more: {why}", self.options.audit_rule))
 
     async def _drain(self) -> None:
-        """Waits for what the end of the chain has to wait for."""
+        """Waits until the chain may end."""
         if self.failure is not None:
             await self._teardown.first_request(_FIRST_REQUEST)
             await self._teardown.settled(_SETTLE, _MOST_SETTLE)
@@ -668,11 +669,11 @@ class Runtime:
         await self.connections.shut_down()
         await self.performer.close()
         self.records.entries.drain()  # the file of numbers is written with them for the last time
-        await self.services.close()  # the last words of components may be what they have counted
+        await self.services.close()  # the last words of components may be counts
 
 
 def _load() -> None:
-    """Loads what each session needs. What is loaded later stays as it is now: a chain may last
-    longer than its files do."""
+    """Loads the code that each session needs. Code that is loaded later stays as it is now: a chain
+    may last longer than its files do."""
     hold(("conductor.core", "json"), parts.modules(client=True))
     parts.load(client=True)

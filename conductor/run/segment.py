@@ -2,7 +2,7 @@
 
 Its parent sees one proxy that speaks `channel/1` on standard input and output; inside, a router of
 its own joins the guests, so a message passes from one to the next without a system call. It starts
-with an empty environment, reads what to run from the first line of its input, and opens nothing
+with an empty environment, reads its guests from the first line of its input, and opens nothing
 afterwards. It ends when its input does.
 """
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from conductor.run.host_record import HostRecord
 
 _ON_ITS_WAY: Final = 1.0
-"""Seconds that what a guest sent in a turn may need through a busy host."""
+"""The seconds that a guest's frames of a turn may need through a busy host."""
 
 _MOVES: Final = (REBIND, USE_AGENT)
 """The calls by which a session goes on elsewhere."""
@@ -94,7 +94,7 @@ def _own_id(line: bytes) -> bytes:
 
 
 _NUMBER: Final = b"#"
-"""How the line begins that announces the number of a message (`conductor.core.tracing`)."""
+"""The beginning of the line with the number of a message (`conductor.core.tracing`)."""
 
 
 def _new_router(spec: SegmentSpec, modules: dict[str, wasm_host.Module]) -> Router:
@@ -151,8 +151,8 @@ class Segment:
         self._own_requests: dict[bytes, Cause] = {}
         """The causes of requests that guests sent of their own, by id."""
         self._ends: list[tuple[float, Serve]] = []
-        """Ends of guests' turns, while what they sent in these is on its way through the guests,
-        and what they asked for behind an end; each with the time at which it waits no longer."""
+        """Ends of guests' turns, while frames of these turns are on their way through the guests,
+        and requests behind an end; each with the time until which it waits."""
         self.failed = False
         """Whether the chain cannot go on."""
 
@@ -175,7 +175,7 @@ class Segment:
         self._outboxes.apply(self._router.start())
 
     def close(self) -> None:
-        """Frees the guests, and logs what is left to be logged."""
+        """Frees the guests, and logs the last lines."""
         self._log_lines.close()
         self._guests.close()
 
@@ -203,10 +203,10 @@ class Segment:
         """
         until = time.monotonic() + _AT_ONCE
         wait: float | None = None
-        # While the parent takes nothing, neither do the guests: so what waits for it is bounded.
+        # While the parent takes nothing, the guests do not either: so frames for it are bounded.
         while not self.failed and self._output.unsent <= HIGH_WATER:
             now = time.monotonic()
-            # What a guest does of its own does not queue up before what somebody outside waits for.
+            # A guest's own work does not queue up before frames that somebody outside waits for.
             name, wait = self._guests.next(now, own=not self._output.unsent)
             if name is None:
                 self._end_turns()
@@ -229,21 +229,21 @@ class Segment:
         return wait
 
     def _end_turns(self) -> None:
-        """Relays the ends of turns, behind what was sent in these."""
+        """Relays the ends of turns, behind the frames of these turns."""
         for _, effect in self._ends:
             self._output.send(relayed_line(effect))
         self._ends.clear()
 
     def _work(self, name: str, now: float) -> bool:
-        """Does one turn of a guest, or sends the parent what waits for it. Whether somebody outside
-        has caused it."""
+        """Does one turn of a guest, or sends the parent its waiting frames. Returns whether
+        somebody outside has caused it."""
         if name != UPSTREAM:
             return self._guests.work(name, now)
         self._send(self._outboxes.taken(UPSTREAM))
         return True
 
     def _one_turn(self) -> bool:
-        """Does one turn of what waits; False: nothing does."""
+        """Does one turn of waiting work; False: there is none."""
         now = time.monotonic()
         name, _ = self._guests.next(now, own=True)
         if self.failed or name is None:
@@ -252,7 +252,7 @@ class Segment:
         return True
 
     def run_due(self) -> None:
-        """Does what is due: wakes the router, starts guests again."""
+        """Does the work that is due: wakes the router, starts guests again."""
         tokens = self._wakes.take(time.monotonic())
         if tokens and self._shortcut is not None:
             self._shortcut.close()
@@ -278,7 +278,7 @@ class Segment:
             self._output.flush()
 
     def _answer_to_own(self, line: bytes) -> None:
-        """Routes the answer to a request of a guest's own: its cause is that of the request."""
+        """Routes the answer to a request of a guest's own, with the cause of the request."""
         outboxes = self._outboxes
         cause = self._own_requests.pop(_own_id(line), outboxes.outside)
         outboxes.cause = cause.answered(cause.account)
@@ -364,6 +364,6 @@ class Segment:
 
 
 def _log(level: str, peer: str, text: str) -> None:
-    # Further lines are indented: none of what a guest writes may pass for an entry of its own.
+    # Further lines are indented: no text of a guest may pass for an entry of its own.
     sys.stderr.write(f"{level}: {peer}: {text}".replace("\n", f"\n{FURTHER}") + "\n")
     sys.stderr.flush()

@@ -33,7 +33,7 @@ _LAST_WORDS: Final = 10
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """What a guest got and returned."""
+    """The lines that a guest got, and those that it returned."""
 
     given: bytes
     returned: bytes
@@ -42,7 +42,7 @@ class Delivery(msgspec.Struct, frozen=True):
     """Whether the guest has ended by itself."""
 
     def again(self, data: bytes) -> bytes:
-        """What the guest returned, for the same lines. Raises its error."""
+        """The lines that the guest returned for the same input. Raises its error."""
         if data != self.given:
             raise RuntimeError("a guest gets something else than it got before")
         if self.error is not None:
@@ -51,7 +51,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class SegmentGuests:
-    """The instances of one segment, by name, and how far each is with what was queued for it."""
+    """The instances of one segment, by name, and how far each is with its queued frames."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class SegmentGuests:
         Args:
             specs: The guests, in order.
             modules: Their modules, by guest.
-            outboxes: Routes what they return.
+            outboxes: Routes the returned lines.
             log: Writes a line: level, component name, text.
             send: Takes whole lines for the parent.
-            record: Takes what is delivered; None: nobody wants to know.
+            record: Takes deliveries for a trace; None: there is no record.
         """
         self._modules = modules
         self._instances = {name: module.instantiate(name) for name, module in modules.items()}
@@ -92,7 +92,7 @@ class SegmentGuests:
         self.recorded: dict[str, Delivery] = {}
         """Deliveries that took the shortcut: they are not repeated (`conductor.run.shortcut`)."""
         self.repeating = False
-        """Whether all guests have got, and returned, more than what is worked on now."""
+        """Whether all guests have got, and returned, more than the present lines."""
 
     # -- start and end -------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class SegmentGuests:
         return False
 
     def _turn(self, name: str, current: Round, now: float) -> None:
-        """Delivers a piece of a guest's round, or routes a slice of what the guest returned."""
+        """Delivers a piece of a guest's round, or routes a slice of the lines that it returned."""
         guest, account = self._instances[name], self.accounts[name]
         dead = guest.dead and name not in self.recorded
         if not current.lines and (dead or not self._deliver(guest, current, now)):
@@ -166,7 +166,7 @@ class SegmentGuests:
             return
         self._route(name, current)
         if not self.rounds.is_in(name, current):
-            return  # the guest was ended for what it returned
+            return  # the guest was ended for a returned line
         # Twice the limit: at the limit the guest is delivered nothing more, and one delivery may
         # bring it over.
         if account.waiting > 2 * account.allowance.waiting_bytes:
@@ -199,7 +199,7 @@ class SegmentGuests:
             # All of it now, in slices: the guest has no further turn.
             while current.lines and self.rounds.is_in(name, current):
                 self._route(name, current)
-            if self.rounds.is_in(name, current):  # else it was ended for what it returned
+            if self.rounds.is_in(name, current):  # else it was ended for a returned line
                 self._failed(name, error)
             return False
         if self._record is not None:
@@ -209,7 +209,7 @@ class SegmentGuests:
 
     def exchange(self, name: str, same: Delivery) -> Delivery | None:
         """Delivers lines past the router, for the shortcut. Returns `same` itself if the guest
-        returns what that has; None: the guest cannot take the lines."""
+        returns the same lines; None: the guest cannot take the lines."""
         guest = self._instances[name]
         try:
             returned = guest.deliver(same.given)
@@ -224,7 +224,7 @@ class SegmentGuests:
     def _charge(
         self, name: str, current: Round, cause: Cause, data: bytes, returned: bytes, now: float
     ) -> bool:
-        """Charges what a guest returned; False if that ended the guest."""
+        """Charges the lines that a guest returned; False if that ended the guest."""
         account = self.accounts[name]
         lines, size = len(current.lines), len(returned)
         # Counting looks at each byte of a single line, which may be megabytes.
@@ -232,7 +232,7 @@ class SegmentGuests:
         surplus = lines > delivered or size > len(data) + CHUNK
         current.cause = cause.passed(account, more=surplus)
         current.answering = cause.answered(account)
-        if cause.left:  # what the guest only passes on costs it nothing
+        if cause.left:  # lines that the guest only passes on cost it nothing
             lines, size = lines - delivered, size - len(data)
         if surplus or not cause.left:
             payer = current.cause.account
@@ -243,7 +243,7 @@ class SegmentGuests:
         return True
 
     def _route(self, name: str, current: Round) -> None:
-        """Routes a slice of what a guest returned."""
+        """Routes a slice of the lines that a guest returned."""
         outboxes = self._outboxes
         outboxes.cause, outboxes.answering = current.cause, current.answering
         outboxes.feed(name, current.slice())
@@ -252,7 +252,7 @@ class SegmentGuests:
     def _refused(self, name: str, line: bytes, why: str) -> None:
         self._outboxes.apply(self._router.undeliverable(name, line, why))
 
-    # -- what the parent sends to guests -------------------------------------------------------
+    # -- messages of the parent to guests ------------------------------------------------------
 
     def tell(self, relayed: Relayed) -> None:
         """Queues a notification of the parent's for a guest."""
@@ -281,7 +281,7 @@ class SegmentGuests:
         self.end(name, Closure(f"{label} {text}", hint, data))
 
     def silent(self, of: Silent) -> None:
-        """A guest does not take its role: it counts as one that has failed."""
+        """A guest does not take its role: it counts as failed."""
         name, peer = of.peer, self._router.peers[of.peer]
         if peer.starts > 1 or peer.component.instance:
             self._recoveries[name].silent()

@@ -95,8 +95,8 @@ class _Input:
 def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes) -> int:
     """Serves until the input ends; the exit code. `begun`: the part of it that has been read.
 
-    The loop blocks: there is nothing else to do than to read, route, deliver and write. It polls
-    only where it waits for more than input, which spares a system call a message.
+    The loop blocks: its only work is to read, route, deliver and write. It polls only where it
+    waits for more than input, which spares a system call a message.
     """
     segment.start()
     source, poll = _Input(line_limit + _ROOM), select.poll()
@@ -105,7 +105,7 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes)
         wait = segment.settle()
         if segment.failed:
             break
-        # What is to be done in a minute, as a look at a request that a guest holds, is not now.
+        # Work of the next minute, such as a look at a request that a guest holds, is not due now.
         idle = (wait is None or wait > QUIET) and not output.unsent
         if idle and source.tidying is not None:
             wait = source.tidying

@@ -1,4 +1,4 @@
-"""What a parent and the child that hosts guests exchange: plain data.
+"""The data that a parent and the child that hosts guests exchange.
 
 The first line is a `SegmentSpec`; the notifications are named below.
 """
@@ -28,27 +28,27 @@ RECONFIGURE: Final = "reconfigure"
 """Brings a host the changed configuration of one of its guests."""
 
 PAUSED: Final = "paused"
-"""Brings a host the names of its guests that are paused: a list."""
+"""Brings a host the names of its paused guests: a list."""
 
 NOT_KEPT: Final = "conductor: each run compiles its modules anew, which takes longer: "
-"""How a line of the host begins that says why the cache of compiled modules is not used."""
+"""The beginning of a host's line about why the cache of compiled modules is not used."""
 
 
 class GuestSpec(Hosted, frozen=True, kw_only=True, omit_defaults=True):
     """One guest to run: the part of its `Spec` that its host needs, and facts of this start."""
 
     label: str = ""
-    """How errors name it."""
+    """Its name in errors."""
     services: frozenset[str] = frozenset()
-    """The services it may use, without what narrows them."""
+    """The services it may use, without their scopes."""
     configure: msgspec.Raw = msgspec.Raw(b"null")
     """The params of `configure`."""
     instance: str = ""
-    """Which instance it is; empty: the first."""
+    """The id of the instance; empty: the first."""
     kept: msgspec.Raw = msgspec.Raw(b"{}")
-    """What former instances kept (`conductor.core.component.KeptMembers`)."""
+    """The members that former instances kept (`conductor.core.component.KeptMembers`)."""
     known_as: tuple[str, ...] = ()
-    """Other names of its own."""
+    """Further names of the component."""
     denied: dict[str, str] = msgspec.field(default_factory=dict)
     """The words that are denied it, each with who denies it."""
     policed: bool = True
@@ -67,7 +67,7 @@ def guest_spec(
 
     Not `policed`: the parent enforces the policy, so the host's router trusts the guest.
     """
-    from conductor.spec import origins  # a host, which reads only what this makes, needs it not
+    from conductor.spec import origins  # a host reads only the result and does not need it
 
     # Its services are listed apart: their scopes are read by modules that a host cannot load.
     services = words.services(spec.policy.rights)
@@ -104,22 +104,22 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     loading_only: bool = False
     """Load the modules, which compiles them, and end (`conductor.run.compiled`)."""
     numbers: int = 0
-    """Where the numbers of messages begin in a trace; 0: the parent sees all that passes."""
+    """The first number of messages in a trace; 0: the parent sees all messages."""
     recording: bool = False
     """Whether there is a record (`conductor.run.host_record`)."""
     deliveries: bool = False
-    """Whether it has what each guest is given and returns."""
+    """Whether the record has the input and output of each guest."""
     relays: bool = False
     """Perform no service here: relay every call."""
     auditing: bool = False
-    """Whether what the guests change is reported (see `conductor.run.report_lines`)."""
+    """Whether the guests' changes are reported (see `conductor.run.report_lines`)."""
     reserved: tuple[str, ...] = ()
     """Names of MCP servers that only their owners may use (`Router`)."""
     paused: tuple[str, ...] = ()
-    """Names of guests that are paused."""
+    """Names of the paused guests."""
     owned: dict[str, list[str]] = {}
     """Once it is started again: addresses of MCP by the guest that owns them; under the empty name
-    those of all others in the chain."""
+    the addresses of all others in the chain."""
 
 
 class FiredTimer(msgspec.Struct):

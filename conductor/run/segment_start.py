@@ -33,22 +33,22 @@ LOADED_EARLY: Final = (
     *("wasm_host.carriers.core", "wasm_host.calls.capi"),
     *("_datetime", "_json", "binascii", "unicodedata"),
 )
-"""What most guests need, and what others load once they use it: a host that is locked up cannot.
-Imported while the parent is still planning the chain."""
+"""Modules that most guests need, and modules that others load at their first use: a host that is
+locked up cannot load them. Imported while the parent is still planning the chain."""
 
 _PYTHONS: Final = ("base64", "datetime", "json")
-"""Modules of Python's own. What is in C of these and others is loaded early."""
+"""Modules of Python's own. The compiled modules that these and others use are loaded early."""
 
 LOADED_LATE: Final = (
     *parts.modules(client=False),
     *("conductor.core.guards.check", "conductor.core.guards.mcp_words"),
     *_PYTHONS,
 )
-"""What no first message needs. A host that is locked up has the file with their code open."""
+"""Modules that no first message needs. A host that is locked up has their code open."""
 
 
 def _read_spec() -> tuple[SegmentSpec, bytes]:
-    """The first line of the input, and what was read with it: messages may follow at once."""
+    """The first line of the input, and the bytes read with it: messages may follow at once."""
     data = b""
     while b"\n" not in data:
         more = os.read(0, CHUNK)
@@ -63,12 +63,12 @@ def main(cache: CodeCache) -> NoReturn:
     """Entry point of the child process.
 
     Args:
-        cache: Where the code of its modules is kept.
+        cache: Has the code of the child's modules.
     """
     for module in LOADED_EARLY:
         importlib.import_module(module)
-    # Loads wasmtime's library, and makes the engine of all guests that keep the default limits.
-    with contextlib.suppress(wasm_host.LoadError):  # the first guest says why
+    # Loads wasmtime's library, and makes the engine of all guests with the default limits.
+    with contextlib.suppress(wasm_host.LoadError):  # the first guest reports the error
         engine_for(wasm_host.Limits())
     cache.hold(("conductor.core", *_PYTHONS), LOADED_LATE)
     cache.keep()
@@ -118,7 +118,7 @@ def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
     digests = {name: module.source_digest or module.digest for name, module in modules.items()}
     os.write(1, ready_line(digests))
     os.set_blocking(1, False)
-    # What exists now lives as long as the process; collecting it again and again costs latency.
+    # Objects of now live as long as the process; to collect them again and again costs latency.
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
     gc.enable()

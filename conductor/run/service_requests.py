@@ -41,7 +41,7 @@ class ServiceRequests:
         self._grantees: dict[str, Grantee] = {}
         self._executor: ServiceExecutor | None = None
         self._judged = 0
-        """How many set-ups were judged."""
+        """The number of set-ups that were judged."""
         self.rearranged(planned)
 
     def rearranged(self, planned: Sequence[Planned]) -> None:
@@ -50,7 +50,7 @@ class ServiceRequests:
         self._grantees.update({g.name: g for component in planned for g in component.grantees})
         self._hosts = {g: p.name for p in planned for g in p.guests}
         """The peer that hosts a guest, by guest."""
-        # What a guest keeps for its next instance: its host must be given that then.
+        # A guest keeps members for its next instance: its host must then get them.
         self._belongings = {g: p.belongings for p in planned for g in p.guests}
         names = {spec.name for component in planned for spec in component.specs}
         for component in planned:
@@ -62,7 +62,7 @@ class ServiceRequests:
                     self._relay(component.name, RESERVE, relayed)
 
     def serve(self, effect: Serve) -> list[Effect]:
-        """Performs a `Serve` effect; returns what follows at once."""
+        """Performs a `Serve` effect; returns the effects that follow at once."""
         name, call, params, token = effect.peer, effect.service, effect.params, effect.token
         if call == KEEP:
             return []  # the router has taken it already
@@ -102,7 +102,7 @@ class ServiceRequests:
         return []
 
     def _recorded(self, name: str, call: str, params: bytes | None, done: Done) -> Done:
-        """What a performer calls: an effect outside of the chain goes on record before `done`."""
+        """A performer's callback: an effect outside of the chain goes on record before `done`."""
         records = self._runtime.records
         if not records.entries.wants(Outside) or call not in CALLS or not CALLS[call].outside:
             return done
@@ -120,7 +120,7 @@ class ServiceRequests:
 
     def _checked(self, host: str, params: bytes | None) -> Relayed:
         """A call that a host relays for a guest. Raises `ValueError` unless the guest may make it:
-        the host runs strangers' code, so what its own router has checked counts for nothing."""
+        the host runs strangers' code, so the checks of its own router count for nothing."""
         relayed = json_text.decode(params or b"{}", type=Relayed)
         if self._hosts.get(relayed.component) != host:
             raise ValueError(f"`{relayed.component}` is not one of its guests")
@@ -168,7 +168,8 @@ class ServiceRequests:
             self._executor.forget(name)
 
     def measuring(self, text: Callable[[], str]) -> Callable[[], None]:
-        """Has the file of numbers hold `text` too; returns what is called when that has changed."""
+        """Has the file of numbers hold `text` too; returns a function to call when it has
+        changed."""
 
         def changed() -> None:
             metrics = self._open().metrics
@@ -178,7 +179,7 @@ class ServiceRequests:
         return changed
 
     async def close(self) -> None:
-        """Ends what is in flight."""
+        """Ends the requests in flight."""
         if self._executor is not None:
             await self._executor.close()
 

@@ -1,18 +1,18 @@
-"""The shortcut of a host: what its guests return as it came goes on before the router learns it.
+"""The shortcut of a host: unchanged lines of its guests go on before the router learns it.
 
-Most messages leave a guest as they came. Then the router decides nothing: what it writes for the
-next guest, and in the end for the parent, are the bytes that came in, behind the other side byte.
-So a host reads such a line once, delivers it to one guest after the other, compares what each
-returns with what it got, and sends the line on. A prompt that a guest has changed goes on as well,
-if the guest may change it so.
+Most messages leave a guest as they came. Then the router decides nothing: its lines for the next
+guest, and in the end for the parent, are the bytes that came in, behind the other side byte. So a
+host reads such a line once, delivers it to one guest after the other, compares the lines that each
+returns with its input, and sends the line on. A prompt that a guest has changed goes on as well, if
+the guest may change it so.
 
-The router is pure: given the same lines later, it comes to the same. So it *catches up* before it
-gets anything else: it gets the lines that took the shortcut, in order, what the guests returned for
-them stands in for the guests, and what the parent has is not sent again. Where a guest has deviated
-the ordinary way goes on from there.
+The router is pure: given the same lines later, it comes to the same result. So it *catches up*
+before it gets anything else: it gets the lines that took the shortcut, in order. The recorded lines
+of the guests stand in for the guests, and lines that the parent has are not sent again. Where a
+guest has deviated the ordinary way goes on from there.
 
-The router never learns of notifications that all have passed on, nor of requests that were answered
-while no older one was open: they leave nothing behind in it.
+The router never learns of notifications that all guests have passed on, nor of requests that were
+answered while no older request was open: they leave nothing behind in it.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
     from conductor.run.segment_loop import ParentOutput
 
 _MOST_LINES: Final = 128
-"""Notifications that are delivered at once …"""
+"""The most notifications in one delivery."""
 _MOST_BYTES: Final = 128 * 1024
-"""… and bytes of them, unless one is longer."""
+"""The most bytes in one delivery; a longer notification is delivered alone."""
 _MOST_KEPT: Final = 4
-"""Messages that the router may have to learn at once: whoever sends something else waits for that,
-a fifth of a millisecond for each …"""
+"""The most messages that the router may have to learn at once: the sender of another message waits
+a fifth of a millisecond for each."""
 _MOST_KEPT_BYTES: Final = 1024 * 1024
-"""… and their bytes."""
+"""The most bytes of these messages."""
 _AT_ONCE: Final = 0.05
 """Seconds of work, before the rest goes the ordinary way, which reads input in between."""
 
@@ -70,23 +70,23 @@ _TEXTS: Final = frozenset(map(update, TEXT_KINDS))
 _UPDATE_HEAD: Final = b's{"jsonrpc":"2.0","method":"session/update","params":'
 _PROMPT_HEAD: Final = b'p{"jsonrpc":"2.0","id":%b,"method":"session/prompt","params":'
 _RESULT_HEAD: Final = b's{"jsonrpc":"2.0","id":%b,"result":'
-"""How the parent writes: the router would write any other spelling anew."""
+"""The parent's spelling: the router would write any other spelling anew."""
 
 
 class Passage(msgspec.Struct, eq=False):
-    """What has taken the shortcut at once: one line, or several notifications."""
+    """The lines that have taken the shortcut at once: one line, or several notifications."""
 
     lines: list[bytes]
     deliveries: dict[str, Delivery] = {}
-    """What guests have got of it, and returned."""
+    """The input and output of the guests."""
     sent: bytes = b""
-    """What the parent has got."""
+    """The bytes that the parent has got."""
     answers: Passage | None = None
-    """The request that it answers."""
+    """The request that these lines answer."""
     is_open: bool = False
-    """Whether it is a request without an answer."""
+    """Whether the line is a request without an answer."""
     prompt: headings.Message = headings.NO_MESSAGE
-    """A prompt, as the next guest is given it."""
+    """A prompt, as the next guest gets it."""
     is_forgotten: bool = False
     """Whether the router will never learn of it."""
 
@@ -95,11 +95,11 @@ class Shortcut:
     """The shortcut of one host; it is open while no guest holds anything back.
 
     Args:
-        router: The host's.
-        guests: Its guests, which get what takes the shortcut.
+        router: The router of the host.
+        guests: Its guests, which get the lines that take the shortcut.
         output: For the parent.
         route: Has the router route lines of the parent.
-        turn: Does the next piece of the work that waits; False: none does.
+        turn: Does the next piece of waiting work; False: there is none.
     """
 
     def __init__(
@@ -117,22 +117,22 @@ class Shortcut:
         self._turn = turn
         self._is_open = False
         self._kept: deque[Passage] = deque()
-        """What the router has not learnt, and may have to."""
+        """The passages that the router has not learnt, and may have to."""
         self._bytes = 0
-        """Bytes of that."""
+        """The bytes of these passages."""
         self._requests: dict[bytes, Passage] = {}
-        """The requests among it without an answer, by id."""
+        """The requests without an answer among these passages, by id."""
         self._sent = b""
-        """What the router is about to send again while it catches up."""
+        """The bytes that the router is about to send again while it catches up."""
         peers = [router.peers[name] for name in guests.accounts]
         self._values = min(peer.component.allowance.json_values for peer in peers)
         self._prompts = _carriers(peers, "p", PROMPT)
         """The guests through which prompts go, in order; None: prompts take no shortcut."""
         up = [peer for peer in reversed(peers) if peer.name in (self._prompts or ())]
         self._answers = [peer.name for peer in up if _rights(peer.p, PROMPT) & AMEND]
-        """Those of them through which the answers go, the last first …"""
+        """The guests among them through which the answers go, the last guest first."""
         self._copies = [peer.name for peer in up if not _rights(peer.p, PROMPT) & AMEND]
-        """… and those that get copies of these."""
+        """The guests among them that get copies of the answers."""
         if any(_rights(router.peers[name].p, PROMPT) & PLACE for name in self._copies):
             self._prompts = None  # these answers wait for the guest's round
         self._updates = {
@@ -144,7 +144,7 @@ class Shortcut:
 
     @staticmethod
     def fits(router: Router) -> bool:
-        """Whether the router of a host writes to all guests what it gets, under the same ids."""
+        """Whether the router of a host writes its input to all guests, under the same ids."""
         for peer in router.peers.values():
             policy_state = peer.policy_state
             if not peer.sideband:  # a program for WASI gets messages without a side, in envelopes
@@ -175,7 +175,7 @@ class Shortcut:
         self._guests.repeating = False
 
     def _learn(self, passage: Passage) -> None:
-        """The router gets what took the shortcut, as far as that came."""
+        """The router gets the lines that took the shortcut, as far as they came."""
         self._guests.recorded = passage.deliveries
         self._sent = passage.sent
         self._route(passage.lines)
@@ -195,8 +195,8 @@ class Shortcut:
     # -- lines of the parent ---------------------------------------------------------------------
 
     def take(self, lines: list[bytes]) -> list[bytes]:
-        """Takes lines of the parent, from the first on. Returns those that go the ordinary way; the
-        router has caught up if there are any."""
+        """Takes lines of the parent, from the first on. Returns the lines that go the ordinary way;
+        the router has caught up if there are any."""
         if not self._is_open:
             return lines
         until, done = time.monotonic() + _AT_ONCE, 0
@@ -313,15 +313,15 @@ class Shortcut:
         return 1
 
     def _send(self, passage: Passage, data: bytes) -> None:
-        """Sends the parent what has come through."""
+        """Sends the parent the lines that have come through."""
         self._output.send(data)
         passage.sent = data
         self._kept.append(passage)
         self._bytes += 2 * len(data)
 
     def _forget(self) -> None:
-        """Forgets the oldest requests that are over, and their answers; has the router catch up
-        where too much is kept behind one that is still open, which may be for hours."""
+        """Forgets the oldest requests that are over, and their answers. Has the router catch up if
+        too much is kept behind a request that is still open, which may be so for hours."""
         while self._kept and not self._kept[0].is_open:
             oldest = self._kept.popleft()
             oldest.is_forgotten = True
@@ -337,9 +337,9 @@ class Shortcut:
         back: bytes,
         may_change: Callable[[str, Delivery], bool] | None = None,
     ) -> bytes:
-        """Delivers to one guest after the other, as long as each returns `back`, or what
-        `may_change` allows, which then goes on. Returns what comes through. Empty: a guest did
-        something else; the router has learnt how far that came, and the shortcut is closed."""
+        """Delivers to one guest after the other, as long as each returns `back`, or a change that
+        `may_change` allows, which then goes on. Returns the lines that come through. Empty: a guest
+        did something else; the router has learnt how far they came, and the shortcut is closed."""
         same = Delivery(data, back)
         for name in names:
             delivery = self._guests.exchange(name, same)
@@ -390,7 +390,7 @@ def _is_spelled(line: bytes, head: bytes, member: Raw | UnsetType) -> bool:
 
 
 def _rights(lane: Lane, key: str) -> int:
-    """What a guest holds on what comes in by a lane."""
+    """The rights of a guest for messages that come in by a lane."""
     trusted = lane.peer.policy_state is None
     return EVERYTHING if trusted else lane.rights_on(Heading(key, None))
 

@@ -1,7 +1,7 @@
 """Starts the host of sandboxed proxies before anything else is imported.
 
 The child needs about as long to load WebAssembly's engine as this process needs to load the rest of
-the program, so the two happen at the same time. The child reads later, from its input, what to run.
+the program, so the two happen at the same time. Later the child reads its guests from its input.
 This module imports nothing that a fresh interpreter has not imported already.
 """
 
@@ -21,8 +21,8 @@ _FOR_COMPONENTS = (
     "wasm_host.carriers.component",
     "wasm_host.wasi.preview2",
 )
-"""What hosts import for components alone: these import the package `wasmtime`, which takes as long
-as half of all else."""
+"""Modules that hosts import for components alone: they import the package `wasmtime`, which takes
+as long as half of all other imports."""
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -63,10 +63,10 @@ _started: EarlyProcess | None = None
 
 
 def child_command(main: str = "conductor.run.segment_start", *early: str) -> list[str]:
-    """How a child that hosts guests is started: isolated, and without `site`'s start-up work.
+    """The command that starts a host of guests: isolated, and without `site`'s start-up work.
 
-    Of our import path it gets only the folders that hold what it needs. Garbage is not collected
-    before there is any (`conductor.run.segment_start`). Modules in `early` are imported before it
+    Of our import path it gets only the folders of its packages. Garbage is not collected before
+    there is any (`conductor.run.segment_start`). Modules in `early` are imported before the child
     waits for the first line.
     """
     needed = ("conductor", "wasm_host", "msgspec", "wasmtime")
@@ -103,7 +103,7 @@ def start(arguments: list[str]) -> None:
         elif file := _sandboxed(name if "/" in name or name == "." else f"{components}/{name}"):
             files.append(file)
     if files:
-        # What is no WebAssembly is Python, whose interpreter is a component.
+        # A file that is no WebAssembly is Python, whose interpreter is a component.
         early = () if all(file.endswith(".wasm") for file in files) else _FOR_COMPONENTS
         _started = _spawn(*early)
 

@@ -25,7 +25,7 @@ from conductor.run.planned import Planned
 
 LOADING: Final = "load"
 COMPILING: Final = "compile"
-"""What a host of guests does before it answers anything."""
+"""The work of a host of guests before it answers anything."""
 
 LONG: Final = 30.0
 """Seconds after which something may be wrong."""
@@ -55,14 +55,14 @@ _ADVICE: Final = {
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """What the oldest open request of the client waits for."""
+    """The state that the oldest open request of the client waits for."""
 
     who: str
     """A component, the guests of a host, `the conductor`, or `the client`."""
     what: str
     """The method of the request that has no answer, `LOADING` or `COMPILING`."""
     since: float
-    """When that began."""
+    """The begin of the stage."""
     command: tuple[str, ...] = ()
     """The component's command, if it is a program."""
 
@@ -91,7 +91,7 @@ class Stage(msgspec.Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What may be wrong, and what to do about it."""
+        """A possible reason, and advice."""
         advice = _ADVICE.get(self.what, "it may have stopped working")
         if not self.command or self.what not in (INITIALIZE, _NEW):
             return advice
@@ -125,10 +125,10 @@ class Stages:
         self._reported: set[_PassedOn] = set()
         """The requests that a report has named."""
         self._over: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-        """How long it took to answer what is answered since the last report: by name and method."""
+        """The times until the answers since the last report: by name and method."""
         self._spaces: Sequence[IdSpace] = ()
         self._known = -1
-        """How many requests of the client were open; -1: others than prompts, among the first."""
+        """The number of open requests of the client; -1: the first include others than prompts."""
         self.now: Stage | None = None
         """None: no request of the client is open."""
         self.compiling = False
@@ -163,7 +163,7 @@ class Stages:
         self._known, self._asked = -1 if others else known, asked
 
     def look(self, now: float) -> list[str]:
-        """Reads the router; what has happened since the last look, in sentences."""
+        """Reads the router; returns the events since the last look, in sentences."""
         before, self._passed_on = self._passed_on, self._with_components(now)
         for each, since in reversed(before.items()):  # the last of the chain answers first
             if each not in self._passed_on:
@@ -184,7 +184,7 @@ class Stages:
         return dict(itertools.islice(open_.items(), _MOST))
 
     def _report(self, now: float) -> list[str]:
-        """What has been noted since the last report, in sentences."""
+        """The events since the last report, in sentences."""
         open_: list[_PassedOn] = [(UPSTREAM, pending) for pending in self._asked]
         open_ += self._passed_on
         said = [
@@ -205,11 +205,11 @@ class Stages:
         return said
 
     def answered(self, data: bytes) -> list[str]:
-        """What lines for the client answer that a log should keep, in sentences: errors, and
-        another version of ACP. Call it before the requests are noted as answered."""
+        """The answers for the client that a log should keep, in sentences: errors, and another
+        version of ACP. Call it before the requests are noted as answered."""
         fails = holds(data, b'"error"')
         if self._known >= 0 and not fails:
-            return []  # nearly all
+            return []  # nearly all lines
         methods = {pending.key: pending.method for pending in self._asked}
         if not fails and INITIALIZE not in methods.values():
             return []
@@ -264,18 +264,18 @@ class Stages:
         return Stage(self._who(name), what, since, command)
 
     def _last(self, mine: str) -> tuple[str, str, float] | None:
-        """Who is waited for while the client waits for `mine`, for what, and since when."""
+        """Who is waited for while the client waits for `mine`, for which method, and since when."""
         others = [(name, one.method, since) for (name, one), since in self._passed_on.items()]
-        # The last component of those with an open request is the one that has not passed it on.
+        # Of the components with an open request the last one has not passed it on.
         for name, method, since in reversed(others):
             if mine in (method, INITIALIZE):
                 return name, mine, since
-        # Nobody has it yet: it waits for a component that something else waits for as well.
+        # No component has it yet: it waits for a component that another request waits for too.
         held = [each for each in others if self._router.peers[each[0]].backlog] or others
         return held[-1] if held else None
 
     def _lasting(self, who: str, what: str, now: float) -> Stage:
-        """The stage that lasts since the look before, or one that begins now."""
+        """The stage of the look before if it lasts, or a stage that begins now."""
         if self.now is not None and (self.now.who, self.now.what) == (who, what):
             return self.now
         return Stage(who, what, now)
@@ -297,7 +297,7 @@ def _members(value: msgspec.Raw) -> dict[str, object]:
 
 
 def _times(spent: list[float]) -> str:
-    """How often something was answered, and after which time."""
+    """How often a method was answered, and after which time."""
     if len(spent) == 1:
         return f"after {_spent(spent[0])}"
     return f"{len(spent)} times, after {_spent(min(spent))} to {_spent(max(spent))}"

@@ -1,14 +1,14 @@
-"""Imports packages without the modules that they merely look up, or use when something is wrong.
+"""Imports packages without modules that they merely look up, or use only for errors.
 
-During the import stand-ins take the places of such modules. A stand-in has what the package takes
-from the module at once; for all else, then and later, it loads the real one. Whoever imports such a
-module later gets the real one, too.
+During the import stand-ins take the places of such modules. A stand-in has the names that the
+package takes from the module at once; for all others, then and later, it loads the real module.
+Whoever imports such a module later gets the real one, too.
 
 A small `poll` loop of our own, in Python, was tried in place of asyncio and uvloop. A chain without
-proxies was ready after 79 ms, not 98; one with four sandboxed ones after 101, not 112, since its
-host is ready no sooner. A round trip took 2 µs more: uvloop is compiled. Stand-ins gain half of
-that, without a second loop. With them, asyncio and uvloop take 10 ms of CPU until the first answer,
-of 52: another loop could gain less than that.
+proxies was ready after 79 ms, not 98. A chain with four sandboxed proxies was ready after 101, not
+112, since its host is ready no sooner. A round trip took 2 µs more: uvloop is compiled. Stand-ins
+gain half of that, without a second loop. With stand-ins, asyncio and uvloop take 10 ms of CPU until
+the first answer, of 52: another loop could gain less than that.
 
 Imports nothing that a fresh interpreter has not imported already.
 """
@@ -37,7 +37,7 @@ class _Unknown:
 class _Late:
     """Stands for an attribute of a module, which is loaded at the first use of the attribute.
 
-    With `arguments` it stands for what the attribute returns for them.
+    With `arguments` it stands for the attribute's result for them.
     """
 
     def __init__(self, module: str, name: str, *arguments: object) -> None:
@@ -107,9 +107,9 @@ _STAND_INS: dict[str, dict[str, dict[str, object] | str | None]] = {
     },
     # Decodes texts of programs; ours are bytes.
     "subprocess": {"locale": {}},
-    # It and asyncio encrypt connections for Python components of others and for components at an
-    # address alone: a chain that starts with one loads all, and one that joins later has no such
-    # TLS. Nobody races connections. The other modules describe code and failures.
+    # It and asyncio encrypt connections only for Python components of others and for components at
+    # an address. A chain that starts with such a component loads all; a component that joins later
+    # has no such TLS. Nobody races connections. The other modules describe code and failures.
     "uvloop": {
         "ssl": {
             **dict.fromkeys(("SSLContext", "MemoryBIO", "create_default_context"), object),

@@ -50,13 +50,13 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 
 class _Care:
-    """What is known of an instance of a component that runs."""
+    """The state of a running instance of a component."""
 
     def __init__(self, planned: Planned, build: Stamp) -> None:
         self.recovery = Recovery(planned.on_failure)
         self.build = build
         self.place = asyncio.Lock()
-        """Held while it is started again: others do not take its place meanwhile."""
+        """Held while it is started again: no other instance takes its place meanwhile."""
 
 
 class Supervisor:
@@ -77,11 +77,11 @@ class Supervisor:
         return not any(self._cares[each.name].place.locked() for each in planned)
 
     def has_new_build(self, name: str, build: Stamp | None = None) -> bool:
-        """Whether a build, or what its files are now, is another than that which runs."""
+        """Whether a build, or the present state of its files, differs from the running build."""
         return (build or stamp(self._planned[name].files)) != self._cares[name].build
 
     def rearranged(self, joined: Mapping[str, Stamp]) -> None:
-        """The chain has other components: those that have joined, of these builds."""
+        """The chain has other components: `joined` has the new ones with their builds."""
         self._cares = {
             name: _Care(each, joined[name]) if name in joined else self._cares[name]
             for name, each in self._planned.items()
@@ -106,7 +106,7 @@ class Supervisor:
                 text = f"{reason.text}; it is started again ({number} of {most})"
                 self._log("warning", name, text)
                 runtime.record("restart", name, text)
-                runtime.connections.silence(name)  # one that stalls may still say something
+                runtime.connections.silence(name)  # a stalled component may still write
                 runtime.apply(runtime.router.leaving(name, reason))
                 runtime.start(self._restart(name, delay, self._cares[name]))
             case Bypass():
@@ -126,7 +126,7 @@ class Supervisor:
                 runtime.apply(runtime.router.closed(name, reason))
 
     def _end_of_agent(self, name: str, reason: Closure, action: Action) -> Closure:
-        """Why an agent that was to be started again has ended, and what that means."""
+        """Why an agent that was to be started again has ended, and the consequence."""
         if isinstance(action, Restart):
             hint = (
                 "send the request again: conductor starts the agent again, and its sessions go on"
@@ -163,7 +163,7 @@ class Supervisor:
         return name == self._runtime.agent or self._planned[name].component.peer_agent
 
     def _launches(self, name: str) -> bool:
-        """Whether a proxy has launched its successor itself: what it launched ends with it, so
+        """Whether a proxy has launched its successor itself: the successor ends with it, so
         nothing can take its place."""
         successor = self._runtime.router.peers.get(successor_name(name))
         return successor is not None and successor.closure is None
@@ -193,7 +193,7 @@ class Supervisor:
         return await runtime.connect(peer.name, transport) and runtime.has(peer)
 
     def silent(self, of: Silent) -> None:
-        """A component does not take its role: it counts as one that has ended."""
+        """A component does not take its role: it counts as ended."""
         from conductor.run.stages import Stage  # few chains need it
 
         planned = self._planned[of.peer]
@@ -215,7 +215,7 @@ class Supervisor:
             self.reconfigure(source)
 
     def renewable(self, names: Collection[str], *, only_new: bool = False) -> list[str]:
-        """Those of these proxies that can be renewed; `only_new`: and have a new build."""
+        """The proxies of `names` that can be renewed; `only_new`: and have a new build."""
         return [
             name
             for name, planned in self._planned.items()
@@ -316,7 +316,7 @@ class Supervisor:
         self._timing = False
 
     def _open(self, name: str) -> list[tuple[bytes, str]]:
-        """What a component has not answered or ended: key, and the method that began it."""
+        """The open work of a component: key, and the method that began it."""
         turns = [(key, _PROMPT) for key in self._runtime.router.turns(name)]
         return [*self._runtime.router.waiting_on(name), *turns]
 

@@ -1,4 +1,4 @@
-"""The end of a chain: why it ends, what it still waits for, and how a component's end is worded."""
+"""The end of a chain: its reason, its waits, and the words for a component's end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _POLL: Final = 0.005
 """Seconds between two checks whether everything is answered."""
 
 _OBSERVER_REPLIES: Final = 0.1
-"""Seconds in which an observer sends what the last copy leads it to send."""
+"""The seconds in which an observer sends its messages about the last copy."""
 
 _OBSERVER_STARTS: Final = 5.0
 """Seconds in which an observer starts, or takes a copy, if it ever does."""
 
 
 class Phase(enum.Enum):
-    """Where a chain stands between its start and its end."""
+    """The state of a chain between its start and its end."""
 
     SERVING = "serving"
     DRAINING = "draining"
@@ -52,7 +52,7 @@ NEXT: Final = {
 
 
 class Teardown:
-    """The phase of one chain, and what has to happen before its connections are closed."""
+    """The phase of one chain, and the steps before its connections are closed."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -61,7 +61,7 @@ class Teardown:
         """Why the chain failed: the first reason, whatever the phase was."""
         self._begun = asyncio.Event()
         self._client_acted = asyncio.Event()
-        """The client sent a line or closed its end, or nobody waits for that any more."""
+        """The client sent a line or closed its end, or nobody waits for the client any more."""
         self._client_gone = False
         self._progress = 0
         self.counts = True
@@ -128,8 +128,8 @@ class Teardown:
         await self._quiet(lambda: quiet if self._router.pending() else 0.0, most)
 
     async def observed(self, most: float, serving: Callable[[], bool]) -> None:
-        """Waits until observers have taken their last copies and sent what those lead to, and
-        until nothing of that is being performed (`serving`); at most `most` seconds."""
+        """Waits until observers have taken their last copies and sent their messages about them,
+        and until no service of these is being performed (`serving`); at most `most` seconds."""
         await self._quiet(
             lambda: _OBSERVER_REPLIES if self._router.observed() else _OBSERVER_STARTS,
             most,
@@ -149,7 +149,7 @@ class Teardown:
         end = since + most
         while loop.time() < min(end, since + patience()) and self.phase is not Phase.STOPPED:
             await asyncio.sleep(_POLL)
-            # A host that compiles works at what waits for it, and its limits end that.
+            # A compiling host works at its waiting input, and its limits end the work.
             if self._progress_seen() != seen or self._router.loading() or works():
                 seen, since = self._progress_seen(), loop.time()
 
@@ -176,10 +176,10 @@ def closure(
 
     Args:
         name: The component's name.
-        label: What errors call it.
+        label: The component's name in errors.
         how: How the connection ended.
         host: Whether it hosts guests.
-        command: What started it, if it is the agent.
+        command: The command that started it, if it is the agent.
     """
     text = f"{label} {how.text}"
     last_words = how.data.get("stderr") or []
@@ -199,13 +199,13 @@ def closure(
 
 
 def with_setters(component: Component, reason: Closure, *, starting: bool) -> Closure:
-    """Why a component ended, with who set what it refuses.
+    """Why a component ended, with who set the values that it refuses.
 
     Args:
-        component: It, or the host of the guest that the reason is about.
+        component: The component, or the host of the guest that the reason is about.
         reason: The reason.
-        starting: Whether it has yet to take its role. A guest that was not even delivered anything
-            has, too.
+        starting: Whether it has yet to take its role; so has a guest that got no delivery at
+            all.
     """
     name = str(reason.data.get("component", component.name))
     set_by = component.set_by.get(name, {})
