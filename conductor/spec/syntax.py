@@ -59,7 +59,7 @@ WRITTEN: Final = (
 """How a component is written, in Markdown: docs/reference.md has the same table."""
 
 _decode: Final = json_text.Decoder(dict[str, Any]).decode
-_LIKE_OPTION: Final = lazy_pattern(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
+_LIKE_OPTION: Final = lazy_pattern(r",([A-Za-z]\w*(?:\.\w+)*)(?:(=)|(?=,|$))")
 _OBJECT_HINT: Final = (
     'an object has "command" (with "args" and "env"), "wasm" or "name", '
     'e.g. {"command": "python", "args": ["my_proxy.py"]}; every option may be a key of it'

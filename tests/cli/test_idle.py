@@ -19,9 +19,8 @@ IDLE = [
 
 def test_the_bundled_components_that_need_a_setting() -> None:
     assert [name for name, _ in IDLE] == [
-        "a2a", "budget", "capability", "coordinator", "decide", "hooks", "mcp-attach",
-        "permission-guard", "personality", "prompt-prefix", "router", "system-prompt",
-        "tool-filter",
+        "a2a", "budget", "capability", "decide", "hooks", "mcp-attach", "permission-guard",
+        "personality", "prompt-prefix", "router", "system-prompt", "tool-filter",
     ]  # fmt: skip
 
 

@@ -43,6 +43,11 @@ WRONG = {
         "no option `per_minute`",
         "hint: its settings are: config.prompts, config.seconds, config.per, config.over\n",
     ),
+    "a part of a setting that is an object": (
+        ["inspect", "capability,config.agent.loadSession=false"],
+        "no option `config.agent.loadSession` in `capability,config.agent.loadSession=false`",
+        "hint: its settings are: config.client, config.agent\n",
+    ),
     "an option that is like no other": (
         ["exec", "--yolo", "demo"],
         "unknown option `--yolo`",
