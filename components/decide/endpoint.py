@@ -67,8 +67,8 @@ class Endpoint:
                 return known
             found = await asked(config, body)
         except (FailedError, ProxyError) as error:
+            Proxy.log.warn(f"the endpoint has not decided: {error}")
             why = clean(str(error).partition("\n")[0])
-            Proxy.log.warn(f"the endpoint has not decided: {why}")
             if config.failure == "open":
                 return Decision("allow", "")
             return Decision("deny", f"the endpoint has not decided: {why}")
