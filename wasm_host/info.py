@@ -182,7 +182,7 @@ def info_of(data: bytes, label: str, limits: Limits) -> ModuleInfo:
     forbidden, wasi = _sort_imports(binary)
     problems = _export_problems(binary, carrier)
     if forbidden:
-        problems.append(f"imports what a guest may not have: {_listed(forbidden)}")
+        problems.append(f"has imports that no guest may have: {_listed(forbidden)}")
     return ModuleInfo(
         carrier=carrier,
         digest=sha256(data),

@@ -40,7 +40,7 @@ def add(
     ],
     name: Annotated[
         str,
-        option("--name", "NAME", "What chains call it."),
+        option("--name", "NAME", "Its name in chains."),
     ] = "",
     index: Index = None,
     **given: Any,

@@ -38,13 +38,13 @@ _History = Annotated[
     option(
         "--history",
         "MODE",
-        "What is shown of what has been: full, pending (questions without an answer), none.",
+        "How much of the past to show: full, pending (questions without an answer), none.",
     ),
 ]
 _List = Annotated[bool, switch("--list", "Show the live sessions, and who has each, and end.")]
 _Name = Annotated[
     str,
-    option("--name", "NAME", "What others see you as."),
+    option("--name", "NAME", "Your name, as others see it."),
 ]
 _Json = Annotated[
     bool,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _START: Final = "chat.html"
-_DEBUG: Final = "run it again with --log debug to see what the chain does"
+_DEBUG: Final = "run it again with --log debug to see each step of the chain"
 
 
 def execute(
@@ -170,7 +170,7 @@ class _Sitting:
         text, hint = self._why()
         self._chat.ended(text, hint)
         report.error(text, hint)
-        report.write("the page shows what there was until Ctrl-C", dim=True)
+        report.write("the page shows the conversation so far, until Ctrl-C", dim=True)
 
     def _why(self) -> tuple[str, str]:
         """Why the chain has ended, and a hint."""

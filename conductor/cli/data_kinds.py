@@ -167,15 +167,15 @@ _AGAIN: Final = "conductor makes it again when it needs it"
 KINDS: Final = (
     Kind(
         "modules", "compiled modules", paths.compiled_modules,
-        f"what was used within a month, 512 MiB at most; {_AGAIN}", _modules, _remove_modules,
+        f"modules used within a month, 512 MiB at most; {_AGAIN}", _modules, _remove_modules,
     ),
     Kind(
         "guests", "Python guests that were built here", paths.python_guests,
-        f"what was used within a month; {_AGAIN}", _guests, _remove_guests,
+        f"guests used within a month; {_AGAIN}", _guests, _remove_guests,
     ),
     Kind(
         "bundles", "bundles of a fleet", paths.bundles,
-        "what a worker uses, or has used within a month", _bundles, _remove_bundles,
+        "bundles that a worker uses, or has used within a month", _bundles, _remove_bundles,
     ),
     Kind(
         "logs", "log files of chains", paths.logs, _ruled(retention.LOGS),
@@ -187,19 +187,19 @@ KINDS: Final = (
     ),
     Kind(
         "values", "values that components keep (kv), by component and project", paths.values,
-        "what was used in the last 180 days (`keep-values`), 256 MiB at most",
+        "values used in the last 180 days (`keep-values`), 256 MiB at most",
         _values, _remove_values,
     ),
     Kind(
         "components", "files of installed components", paths.installed,
-        "what an installed component has, or a running chain", _tree, None, "conductor remove NAME",
+        "files of installed components and of running chains", _tree, None, "conductor remove NAME",
     ),
     Kind(
-        "trust", "what you trust and have agreed to", paths.trust, "all", _file, None,
+        "trust", "your trust and consent", paths.trust, "all", _file, None,
         "conductor trust --remove",
     ),
     Kind(
-        "editors", "what `conductor setup` has changed", paths.editors, "all", _tree, None,
+        "editors", "the changes of `conductor setup`", paths.editors, "all", _tree, None,
         "conductor setup EDITOR --remove",
     ),
 )  # fmt: skip

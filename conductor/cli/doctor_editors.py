@@ -63,7 +63,7 @@ def _finding(target: Target) -> Finding | None:
             lacks += _check(launch)
         except UsageError as error:
             detail = f"{place}: the entry `{one_line(name)}` does not start: {error.text}"
-            hint = error.hint or "correct what it names"
+            hint = error.hint or "correct the places that it names"
             remove = ["conductor", "setup", target.name, "--remove"]
             if name != ENTRY:
                 remove += ["--name", one_line(name)]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _CANCEL_GRACE: Final = 2.0
 """Seconds that an agent gets to end a turn that ran out of time."""
 
-_DEBUG: Final = "run it again with --log debug to see what the chain does"
-_DEBUGGED: Final = "`--trace FILE` writes down what the messages hold"
+_DEBUG: Final = "run it again with --log debug to see each step of the chain"
+_DEBUGGED: Final = "`--trace FILE` records the messages"
 
 _STOPS: Final[dict[str, tuple[int, str, str]]] = {
     "end_turn": (0, "", ""),

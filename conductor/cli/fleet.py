@@ -46,7 +46,7 @@ def dev(
     folder: Annotated[
         str | None,
         option(
-            "--store", "FOLDER", "What NATS keeps. Default: a new folder, which goes at the end."
+            "--store", "FOLDER", "Folder for the data of NATS. Default: a new one, deleted later."
         ),
     ] = None,
 ) -> int:

@@ -33,7 +33,7 @@ def journal(
     ],
     session: Annotated[
         str,
-        option("--session", "ID", "Only what belongs to this session."),
+        option("--session", "ID", "Only messages of this session."),
     ] = "",
     **values: Any,
 ) -> int:

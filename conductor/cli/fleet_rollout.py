@@ -50,14 +50,14 @@ _Bundle = Annotated[str | None, argument("[BUNDLE]", BUNDLE)]
 _Pool = Annotated[str, option("--pool", "NAME", "The pool of the workers.")]
 _At = Annotated[int, option("--at", "PERCENT", "How many workers must be ready.", min=0, max=100)]
 _Wait = Annotated[int, option("--wait", "SECONDS", "How long they may take for it.", min=0)]
-_Back = Annotated[bool, switch("--back", "Go back to what ran before; workers still have it.")]
-_Status = Annotated[bool, switch("--status", "Show what the pool runs, and what each worker has.")]
+_Back = Annotated[bool, switch("--back", "Go back to the bundle before; workers still have it.")]
+_Status = Annotated[bool, switch("--status", "Show the bundles of the pool and of each worker.")]
 _Key = Annotated[
     str,
     option(
         "--key",
         "FILE",
-        "Sign what the pool runs with this private key (PEM, no password); workers have its "
+        "Sign the pool's record with this private key (PEM, no password); workers have its "
         "`--bundle-key`.",
     ),
 ]
@@ -87,7 +87,7 @@ def rollout(
         )
     if not (key or status):
         raise UsageError(
-            "what a pool runs is signed, and no key is given",
+            "the record of a pool is signed, and no key is given",
             "`--key FILE`: the private key that `conductor fleet bundle --key` has signed with",
         )
     keys = [*bundles.keys_of(bundle_key or []), *([bundles.key_of(key)] if key else [])]
@@ -177,7 +177,7 @@ class _Controller:
         self._warn(known.problem or self._older(known))
         if not self._keys:
             self._warn(
-                "who has signed what the pool runs was not compared: name the public key with "
+                "the signature of the pool's record was not checked: name the public key with "
                 "`--bundle-key`"
             )
         record = known.record
@@ -194,7 +194,9 @@ class _Controller:
         for worker in self._workers:
             lines.append(f"worker {worker.id} ({worker.host})")
             if worker.refused:
-                lines.append(f"  refuses what NATS says the pool runs: {one_line(worker.refused)}")
+                lines.append(
+                    f"  refuses the pool's bundle as NATS names it: {one_line(worker.refused)}"
+                )
             if worker.bundles is None:
                 lines.append(f"  {worker.phase('')}")
                 continue

@@ -133,7 +133,7 @@ class _Words:
 _DID: Final[dict[str, str]] = {
     **{change.value: did for change, did in DID.items()},
     "modified": DID[Change.CHANGED],
-    "reordered": "passed on {} after what came later",
+    "reordered": "passed on {} after later messages",
     "rebound": "had {} go on in another session of the agent's",
 }
 _WHO: Final = {"down": ("client", "agent"), "up": ("agent", "client")}

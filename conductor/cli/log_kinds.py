@@ -26,9 +26,9 @@ def _file(what: str) -> Any:
     return argument("FILE", what)
 
 
-LogPath = Annotated[str, _file("What --trace or --audit wrote, or the ring of a failure.")]
-TracePath = Annotated[str, _file("What --trace wrote, or the ring of a failure.")]
-AuditPath = Annotated[str, _file("What --audit wrote.")]
+LogPath = Annotated[str, _file("A file of --trace or --audit, or the ring of a failure.")]
+TracePath = Annotated[str, _file("A file of --trace, or the ring of a failure.")]
+AuditPath = Annotated[str, _file("A file of --audit.")]
 Wanted = Annotated[
     str,
     argument("[FILTER]", "Which events are of interest (`conductor help filters`)."),
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
     """A hint for such a command."""
 
 
-_ONLY_CHANGES: Final = "it holds what components changed, and not all messages"
+_ONLY_CHANGES: Final = "it holds the changes of components, and not all messages"
 _TRACE_SAYS_MORE: Final = "`--trace FILE` records all messages; `conductor log show` shows an audit"
 
 TRACE: Final = Kind(
@@ -62,7 +62,7 @@ AUDIT: Final = Kind(
     # Of a line that somebody has changed one of both is left.
     r'\{"seq":[0-9]+,|.*"prev":"[0-9a-f]{64}"',
     {
-        "stats": "it holds what components changed, and not how long they took",
+        "stats": "it holds the changes of components, and no times",
         **dict.fromkeys(("view", "export", "replay"), _ONLY_CHANGES),
     },
     _TRACE_SAYS_MORE,

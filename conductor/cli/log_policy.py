@@ -42,7 +42,7 @@ def judge(trace: str, policy: str, *, as_json: bool) -> int:
     recorded = [each for each in said if each is not None]
     if not recorded or len(recorded) < len(said):
         raise UsageError(
-            f"the trace `{trace}` does not say what each of its components was",
+            f"the trace `{trace}` does not name each of its components",
             "record one with `conductor agent --trace FILE …`",
         )
     found = [

@@ -64,7 +64,7 @@ _Policy = Annotated[
         "Run nothing: say what this managed policy would have refused of the chain.",
     ),
 ]
-_Diff = Annotated[bool, switch("--diff", "Show what differs, turn by turn.")]
+_Diff = Annotated[bool, switch("--diff", "Show the differences, turn by turn.")]
 
 
 @takes("log replay")

@@ -143,8 +143,8 @@ def named(given: list[str]) -> dict[str, str]:
         name, equals, component = text.partition("=")
         if not (equals and name and component):
             raise UsageError(
-                f"`--with {text}` does not say what runs in place of which proxy",
-                "as in `--with redact=./new.wasm`: the name in the trace, and what runs instead",
+                f"`--with {text}` does not name a proxy and its replacement",
+                "as in `--with redact=./new.wasm`: the name in the trace, and its replacement",
             )
         if name in swapped:
             raise UsageError(f"`--with {name}=` is given twice", "give one of them")
@@ -161,7 +161,7 @@ def _complain(ran: Run, *, show: bool) -> None:
     if ran.replayed.ended:
         report.error(
             f"the replay did not come to its end: {ran.replayed.ended}",
-            "--trace FILE writes down what happened; --timeout allows more time",
+            "--trace FILE records the messages; --timeout allows more time",
         )
         return
     different = sum(not turn.same for turn in ran.compared if turn.turn)

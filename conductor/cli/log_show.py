@@ -99,7 +99,7 @@ def _turns(
     if turn is not None and not shown:
         last = len(every) - 1
         if turn > last:
-            has = f"it has {counted(last, 'turn')}; 0 is what is outside of turns"
+            has = f"it has {counted(last, 'turn')}; 0 stands for messages outside of turns"
             raise UsageError(f"the trace `{file}` has no turn {turn}", has)
         raise UsageError(
             f"the filter `{one_line(chosen.text)}` chooses no event of turn {turn}",

@@ -145,7 +145,7 @@ def help_(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        argument("[TOPIC|COMMAND]", "What to explain. Default: the list of topics."),
+        argument("[TOPIC|COMMAND]", "A command or a topic. Default: the list of topics."),
     ] = None,
     man: Annotated[
         bool, typer.Option("--man", help="Print the man page of conductor, for `man -l -`.")

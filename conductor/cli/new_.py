@@ -24,7 +24,7 @@ def new(
     ],
     lang: Annotated[
         str,
-        option("--lang", "LANGUAGE", "What it is written in: python, rust, js, zig, go, c or wat."),
+        option("--lang", "LANGUAGE", "Its language: python, rust, js, zig, go, c or wat."),
     ] = "python",
 ) -> int:
     """Makes a project."""

@@ -132,7 +132,7 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
     if made.is_another:
         report.write(f"it may be ANOTHER component: {_names(made)}", word="warning")
     if made.is_older:
-        text = f"it is, or may be, OLDER than what is installed: {_releases(made)}"
+        text = f"it is, or may be, OLDER than the installed one: {_releases(made)}"
         report.write(text, word="warning")
 
 
@@ -274,7 +274,7 @@ def _releases(made: Candidate) -> str:
 def _names(made: Candidate) -> str:
     before = made.before.called if isinstance(made.before, Receipt) else ""
     now = f"`{one_line(made.receipt.called)}`" if made.receipt.called else "nothing"
-    return f"it calls itself {now}, and what is installed `{one_line(before)}`"
+    return f"it calls itself {now}, and the installed one `{one_line(before)}`"
 
 
 def _question(spec: Spec) -> Question | None:

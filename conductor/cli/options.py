@@ -203,7 +203,7 @@ _INSTALL: Final = (
     Option(
         "--any-signer",
         SWITCH,
-        "Take it although who signed what is installed has not signed this.",
+        "Take it although another signer signed the installed one.",
         _INSTALLING,
     ),
 )

@@ -27,7 +27,7 @@ RELOAD_HELP: Final = paragraphs(
     "Reload a running chain: it gets the components that the configuration names by now, and "
     "replaces those that stay by their new builds, all once nothing is open. The signal SIGHUP "
     "does the same.",
-    "The log of the chain says what came of it.",
+    "The log of the chain tells the result.",
 )
 RELOAD_EPILOG: Final = paragraphs("Example:", "  conductor ps reload")
 

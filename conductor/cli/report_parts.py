@@ -118,7 +118,7 @@ def _logs() -> Iterator[Part]:
 def _ring(*, with_content: bool) -> Iterator[Part]:
     for name, text in _newest(paths.rings(), retention.RINGS, 1, _MOST_RING):
         lines = (_event(line, with_content=with_content) for line in text.splitlines())
-        how = "secrets taken out" if with_content else "without what messages say"
+        how = "secrets taken out" if with_content else "without the texts of messages"
         yield Part(f"Ring {name}, {how}", "\n".join(line for line in lines if line))
 
 

@@ -83,7 +83,7 @@ _Components = Annotated[
 _Chain = Annotated[str, option("--chain", "NAME", "A chain of the configuration.")]
 _Name = Annotated[
     str,
-    option("--name", "ENTRY", f"What the editor calls the entry. Default: {ENTRY}."),
+    option("--name", "ENTRY", f"Name of the entry in the editor. Default: {ENTRY}."),
 ]
 _Wrap = Annotated[
     str,
@@ -157,7 +157,7 @@ def _refuse_contradictions(
     if remove and (components or chain_name or print_):
         raise UsageError(
             "`--remove` takes no components, and nothing else but `--name` or `--wrap`",
-            "it takes back what `conductor setup` has done",
+            "it takes back the changes of `conductor setup`",
         )
     if any(not text.strip() for text in (name or "-", wrap or "-")):
         raise UsageError("an entry needs a name", f"without `--name` it is `{ENTRY}`")
@@ -347,7 +347,7 @@ def _remove(target: Target, name: str) -> int:
     if outcome.removed:
         report.say(f"removed {where}: `setup` had made it, and nothing else was in it")
     elif outcome.changed:
-        report.say(f"undid what `setup` did to the entry `{name}` in {where}")
+        report.say(f"undid the changes of `setup` to the entry `{name}` in {where}")
     for remark in outcome.edit.remarks:
         report.say(f"  {remark}")
     return 0

@@ -124,7 +124,7 @@ def complain(component: str, found: Mapping[str, Any], *, chosen: bool) -> None:
     rules = counted(len(failed), "rule")
     of = "--against " if "command" in found else ""
     again = f"conductor test --only {failed[0]} {of}{shlex.quote(component)}"
-    page = "docs/editors.md#agents-by-name" if of else "docs/proxies.md says what a proxy has to do"
+    page = "docs/editors.md#agents-by-name" if of else "docs/proxies.md lists the duties of a proxy"
     hint = page if chosen else f"`{again}` repeats a single check"
     report.error(f"`{found.get('component', component)}` breaks {rules}: {', '.join(failed)}", hint)
 

@@ -261,7 +261,7 @@ TOPICS: Final[dict[str, Topic]] = {
     "limits": Topic("What a component may cost.", _limits),
     "filters": Topic("How to choose events of a trace or an audit.", _filters),
     "commands": Topic("All commands, below their headings.", _commands),
-    "exit-codes": Topic("What conductor exits with.", _exit_codes),
+    "exit-codes": Topic("The exit codes.", _exit_codes),
 }
 OTHER_NAMES: Final = {
     "components": "component",

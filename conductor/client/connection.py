@@ -366,7 +366,7 @@ def _messages(line: bytes) -> list[dict[str, Any]]:
 
 
 def _no_message() -> ConductorError:
-    text = "what answers there sent something that is no message of ACP"
+    text = "the server there sent something that is no message of ACP"
     return ConductorError(text, "check the address: a conductor has to listen there")
 
 

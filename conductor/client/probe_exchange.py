@@ -115,7 +115,7 @@ class Exchange:
             self._odd = self._odd or one_line(frame.decode(errors="replace"), 100)
             return b""
         if message.get("method") == self.step.value:
-            self.fail("sends back what it gets, as no agent does")
+            self.fail("sends its input back, as no agent does")
             return b""
         if isinstance(message.get("method"), str):
             return _declined(message)

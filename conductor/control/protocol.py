@@ -133,7 +133,7 @@ def greeted(line: bytes) -> None:
     """Checks the first line of the other side. Raises `ConductorError`."""
     greeting = decode(line, Greeting)
     if greeting.greeting != GREETING:
-        raise ConductorError("what answers at the control socket is no conductor")
+        raise ConductorError("the program at the control socket is no conductor")
     if greeting.version != VERSION:
         raise ConductorError(
             f"the chain speaks version {greeting.version} of the control socket, and this "

@@ -248,14 +248,14 @@ class Server:
             await asyncio.sleep(_REST)
             if time.monotonic() - spoken > 1.0:
                 spoken = time.monotonic()
-                yield "until what has passed is counted"
+                yield "until all passed messages are counted"
 
 
 def waits_for(runtime: Runtime) -> str:
     """What is open in a chain, in words."""
     count = runtime.router.pending()
     if count:
-        return f"for the end of what the client waits for ({count} open)"
+        return f"for the end of the client's requests ({count} open)"
     return "until nothing is open in the chain"
 
 

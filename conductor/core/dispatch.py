@@ -40,7 +40,7 @@ _SIDE_AND_NEWLINE: Final = 2
 _VERSION: Final = '`jsonrpc` must be "2.0"'
 _NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
 _BOTH: Final = "a message with a `method` must have neither `result` nor `error`"
-_FLATTER: Final = "\nhint: send what is deep as a text, or in fewer levels"
+_FLATTER: Final = "\nhint: send the deep value as a text, or in fewer levels"
 _LONGEST_METHOD: Final = 1024
 _MOST_ENTRIES: Final = 1000
 """The most messages in one array: all of them are routed at once."""

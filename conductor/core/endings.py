@@ -145,7 +145,7 @@ class Endings(Part):
         if lane.aliases is None:
             return
         bound = ", ".join(f"`{session:.80}`" for session in lane.aliases.bound)
-        text = f"{peer.label} is gone: the agent goes on without what it did in {bound} since"
+        text = f"{peer.label} is gone: the agent goes on without its work in {bound} since"
         self._exchange.log("warning", peer, text)
         self._parts.names.alias(peer, Aliases())
 

@@ -79,7 +79,7 @@ class Oversize(Part):
                 else [jsonrpc.parse(bytes(entry)) for entry in message]
             )
         except Malformed as error:
-            self._exchange.log("error", peer, f"what was not delivered: {error.text}")
+            self._exchange.log("error", peer, f"not delivered: {error.text}")
             return
         answers: list[Message] = []
         for entry in entries:

@@ -52,7 +52,7 @@ _GIVEN: Final = State.GIVEN
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
 
-_NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` is only notified"
+_NOTIFIED: Final = "Method not found: `{}` is no request; methods in `$/` are notifications"
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
 
 

@@ -47,7 +47,7 @@ class StandingEvent(Enum):
     """The events that change the standing of a session."""
 
     ENTERED = "the client sets it up, or prompts there"
-    SEEN = "its set-up is answered, or its agent says what it holds"
+    SEEN = "its set-up is answered, or its agent tells its content"
     ENDED = "the client ends it"
     CLOSED = "the component whose it is closes it"
 

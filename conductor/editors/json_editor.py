@@ -107,7 +107,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"{self.file()}:{error.line}:{error.column}: {error.why}; nothing was changed",
                 f"correct it there, then run this again; `conductor setup {self.name} … --print` "
-                "shows what to write by hand",
+                "shows the text to write by hand",
             ) from None
         if root is not None and not root.is_object:
             raise self._unexpected(text, root, "the file holds", dict)
@@ -131,7 +131,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         return UsageError(
             f"{self.file()}:{line}:{column}: {what} {kind}, and {self.title} wants "
             f"{_NAMES[wanted]}; nothing was changed",
-            f"correct it there; `conductor setup {self.name} … --print` shows what to write",
+            f"correct it there; `conductor setup {self.name} … --print` shows the text to write",
         )
 
     def _found(self, holder: Value | None, name: str) -> Slot | None:
@@ -357,7 +357,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise ConductorError(
                 f"{self.file()} cannot be edited: its text reads back otherwise than intended; "
                 "nothing was changed",
-                f"`conductor setup {self.name} … --print` shows what to write by hand; please "
+                f"`conductor setup {self.name} … --print` shows the text to write by hand; please "
                 "report the file as a bug of conductor",
             )
 

@@ -209,7 +209,7 @@ class _Reader:
     def _string(self) -> str:
         string = _STRING.match(self._text, self._at)
         if string is None:
-            raise self._mistake("this text in quotes does not end, or has what JSON forbids in it")
+            raise self._mistake("this text in quotes does not end, or is no text of JSON")
         self._at = string.end()
         return str(json.loads(string[0]))
 

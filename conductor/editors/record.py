@@ -108,7 +108,7 @@ def save(record: Record) -> None:
         private_files.replace(place, msgspec.json.format(msgspec.json.encode(record)))
     except OSError as error:
         raise UsageError(
-            f"what `setup` changes cannot be remembered in `{place}`: {error.strerror}",
+            f"the changes of `setup` cannot be recorded in `{place}`: {error.strerror}",
             "make its folder writable, or set XDG_STATE_HOME to one that is",
         ) from None
 
@@ -132,7 +132,7 @@ def alone() -> Iterator[None]:
 
 def _unusable(place: str, why: str) -> UsageError:
     return UsageError(
-        f"what `setup` has changed so far cannot be read from `{place}`: {why}",
+        f"the changes of `setup` so far cannot be read from `{place}`: {why}",
         "put that right, or move the file away: then `--remove` does not know what was there "
         "before, but the copies beside it in `backups` do",
     )

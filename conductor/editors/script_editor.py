@@ -188,7 +188,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"{self.file()} was not written by `conductor setup {self.name}`; nothing was "
                 "changed",
-                f"move it away; or `conductor setup {self.name} … --print` shows what to write "
+                f"move it away; or `conductor setup {self.name} … --print` shows the text to write "
                 "into a file of your own",
             )
         rest = text[written.end() :]

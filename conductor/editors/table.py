@@ -319,7 +319,7 @@ _SCRIPTED: Final = (
         own=_neovim_settings,
         pick="in Neovim, `:AvanteSwitchProvider` lists `{key}`; avante begins with it if the line "
         'behind is `require("avante.config").override({{ provider = "{key}" }})`',
-        logs="in Neovim, `:messages`; avante shows nothing of what an agent prints",
+        logs="in Neovim, `:messages`; avante shows no output of an agent",
         warning="avante's own entry for Claude sets ACP_PERMISSION_MODE to bypassPermissions: then "
         "no request for permission reaches a proxy. Ours does not set it, and `--wrap` takes it "
         "out",

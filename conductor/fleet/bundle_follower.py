@@ -139,7 +139,7 @@ class Follower:
         except ConductorError as error:
             if self._bus.is_linked:
                 self._log(
-                    "warning", f"what the pool `{self._pool}` runs is not known: {error.text}"
+                    "warning", f"the bundle of the pool `{self._pool}` is not known: {error.text}"
                 )
             return []
         if not self._has_kept:
@@ -147,7 +147,7 @@ class Follower:
             self._newest, self._has_kept = kept or Signed(), True
         refused = known.problem or self._older(known)
         if refused and refused != self._refused:
-            self._log("warning", f"what NATS says the pool runs is refused: {refused}")
+            self._log("warning", f"the bundle that NATS names for the pool is refused: {refused}")
         self._refused = refused
         if not refused and known.record.revision > self._newest.record.revision:
             key = next((key for key in self._keys if key.key == known.key), None)

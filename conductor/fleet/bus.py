@@ -211,7 +211,7 @@ class Bus:
         if isinstance(error, errors.SlowConsumerError):
             self.log(f"NATS has sent more than was taken: {error}")
         elif "permissions violation" in str(error).lower():
-            self.log(f"NATS refuses what this user may not do: {error}")
+            self.log(f"NATS refuses an action of this user: {error}")
 
     async def _found_prefix(self) -> str:
         """Where JetStream is asked: of another account, or else of this one."""

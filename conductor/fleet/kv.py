@@ -149,7 +149,7 @@ class FleetValues:
         except ConductorError as failed:
             error = failed
         text = (
-            "the values of the fleet cannot be reached now; what was to be set may be set, or not\n"
+            "the values of the fleet cannot be reached now; the new value may be set, or not\n"
             "hint: read it, and try again"
         )
         raise ServiceError("storage", text, private=f"{error.text}\nhint: {error.hint}")

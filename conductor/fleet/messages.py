@@ -157,7 +157,7 @@ def read(data: bytes, kind: type[Kind]) -> Kind:
         refused = json_text.decode(data, type=Refused)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ConductorError(
-            f"another part of the fleet sent what is no `{kind.__name__.lower()}`",
+            f"another part of the fleet sent something that is no `{kind.__name__.lower()}`",
             "all parts of a fleet run the same version of conductor, or neighbouring ones",
         ) from None
     raise RefusedError(refused)

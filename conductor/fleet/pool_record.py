@@ -124,7 +124,7 @@ class PoolRecords:
             revision = await bucket.create(pool, value)
         if not revision:
             raise UsageError(
-                f"somebody else has just changed what the pool `{pool}` runs",
+                f"somebody else has just changed the bundle of the pool `{pool}`",
                 "`conductor fleet rollout --status` shows it; then try again",
             )
         return Signed(record, value, revision=revision)

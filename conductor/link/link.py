@@ -53,9 +53,9 @@ class Event(Enum):
 
     LINKED = "a network connection is there"
     OVERDUE = "nothing has come for too long"
-    WELCOMED = "the other end has answered what it has"
+    WELCOMED = "the other end has told the packets that it has"
     CUT = "the network connection is gone"
-    FAILED = "an end demands what cannot be, or what is gone"
+    FAILED = "an end demands something impossible, or something that is gone"
 
 
 MOVES: Final = {

@@ -119,7 +119,7 @@ def read(epoch: bytes, raw: bytes, limit: int) -> Packet:
 def _malformed(why: str) -> LinkError:
     return LinkError(
         Reason.MALFORMED,
-        f"the other end of a link sent what is no packet of conductor.link.1: {why}",
+        f"the other end of a link sent something that is no packet of conductor.link.1: {why}",
         "both ends must speak conductor.link.1: upgrade the older one",
     )
 

@@ -97,7 +97,7 @@ class Tree:
                 if self._left < 0:
                     most = self._bounds.unpacked // _MIB
                     raise refused(
-                        f"it holds more than {most} MiB", "leave out what it can do without"
+                        f"it holds more than {most} MiB", "leave out files that it does not need"
                     )
                 file.write(piece)
 
@@ -129,7 +129,7 @@ class Tree:
         if self._entries > self._bounds.entries:
             raise refused(
                 f"it holds more than {self._bounds.entries:,} files and folders",
-                "leave out what it can do without",
+                "leave out files that it does not need",
             )
 
     def _parts(self, path: str) -> list[str]:
@@ -204,7 +204,7 @@ def _decompressed(data: bytes, most: int) -> bytes:
     except zlib.error as error:
         raise refused(f"it is damaged: {error}", "fetch it again") from None
     if inflater.unconsumed_tail or (len(plain) == most and not inflater.eof):
-        raise refused("it unpacks to far more than it is", "leave out what it can do without")
+        raise refused("it unpacks to far more than it is", "leave out files that it does not need")
     if not inflater.eof:
         raise refused("it ends in the middle", "fetch it again")
     if inflater.unused_data.strip(b"\0"):
@@ -317,7 +317,7 @@ def _zip(data: bytes, tree: Tree, bounds: Bounds) -> None:
                 left -= entry.file_size
                 if left < 0:
                     why = "it unpacks to far more than it is"
-                    raise refused(why, "leave out what it can do without")
+                    raise refused(why, "leave out files that it does not need")
                 if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise refused(f"{_shown(path)} is compressed in a rare way", "use deflate")
                 executable = entry.create_system == 3 and bool(
@@ -347,5 +347,5 @@ def _check_directory(data: bytes, bounds: Bounds) -> None:
     if entries > bounds.entries or size > bounds.entries * _ENTRY:
         raise refused(
             f"it holds more than {bounds.entries:,} files and folders",
-            "leave out what it can do without",
+            "leave out files that it does not need",
         )

@@ -212,7 +212,7 @@ def send(
         raise UnreachableError(f"{url} cannot be reached: {why}", _AGAIN) from None
 
 
-_AGAIN: Final = "check the URL and your network, then try again; what is installed works offline"
+_AGAIN: Final = "check the URL and your network, then try again; installed components work offline"
 
 
 async def _follow(request: _Request, url: str, most: int, outside: bool) -> Answer:

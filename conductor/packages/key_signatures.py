@@ -69,7 +69,7 @@ def check_named(payload: bytes, manifest: bytes) -> None:
         critical = json.loads(payload)["critical"]
         digest, kind = critical["image"]["docker-manifest-digest"], critical["type"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise NoProofError("what is signed is no payload of cosign") from None
+        raise NoProofError("the signed text is no payload of cosign") from None
     if kind != _SIMPLE or digest != f"sha256:{digests.of_bytes(manifest)}":
         raise NoProofError("the signature is of another package")
 
@@ -108,9 +108,9 @@ def check_stated(kind: str, payload: bytes, content: bytes) -> None:
         named = [one["digest"].get("sha256") for one in statement["subject"]]
         predicate = statement["predicateType"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise NoProofError("what is signed is no statement about a package") from None
+        raise NoProofError("the signed text is no statement about a package") from None
     if kind != _PAYLOAD or predicate not in _PREDICATES:
-        raise NoProofError("what is signed says something else than that it is signed")
+        raise NoProofError("the signed text is about something else")
     if digests.of_bytes(content) not in named:
         raise NoProofError("the signature is of another package")
 

@@ -266,7 +266,7 @@ def _alone() -> Iterator[None]:
             stack.enter_context(private_files.alone(os.path.join(paths.installed(), "lock")))
         except BlockingIOError:
             raise ConductorError(
-                "another conductor changes what is installed, and does not end",
+                "another conductor changes the installed components, and does not end",
                 "wait for it, or end it; then try again",
             ) from None
         yield

@@ -114,7 +114,7 @@ class TraceFile:
                 self._news = "The file was replaced: this is the new trace."
                 changed()
         except FileNotFoundError:
-            self._news = "The file has been deleted: this is what it held."
+            self._news = "The file has been deleted: this was its content."
 
     def _read(self) -> bool:
         """Reads for a moment; whether there may be more at once."""

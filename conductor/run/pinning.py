@@ -137,7 +137,7 @@ class Pinning:
             OnChange.DROP: "left out: all its tools",
         }[on_change]
         since = f", since {why}" if why else ""
-        text = f"{question.label} offers what it did not before: {what}{since}"
+        text = f"{question.label} has changed its tools: {what}{since}"
         log("warning", who, f"{text} (hint: {question.hint})")
         for change in effect.changes[:MOST]:
             for line in shown(change):

@@ -320,7 +320,7 @@ def _ended(name: str) -> wasm_host.GuestError:
     return wasm_host.GuestError(
         "deliver",
         f"{name} has ended by itself",
-        hint="a proxy reads its input until that ends; see what it says on its standard error",
+        hint="a proxy reads its input until that ends; see its standard error",
     )
 
 

@@ -100,7 +100,7 @@ class Stage(msgspec.Struct, frozen=True):
         known = agents.of_command(self.command)
         if known is not None:
             return f"{advice}; `conductor agents {known.id}` tells"
-        return f"{advice}; run `{shlex.join(self.command)}` by itself to see what it says"
+        return f"{advice}; run `{shlex.join(self.command)}` by itself to see its output"
 
     @property
     def waits_for_client(self) -> bool:

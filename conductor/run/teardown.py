@@ -187,7 +187,7 @@ def closure(
         text += "; its last words: " + " | ".join(last_words[-3:])
     hint = how.hint
     if not hint and "command" in how.data:
-        hint = "run its command by itself to see what it says"
+        hint = "run its command by itself to see its output"
         from conductor.spec import agents  # an end needs it, and no start
 
         if known := agents.of_command(command):

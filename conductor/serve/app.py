@@ -87,7 +87,7 @@ class App:
         if path == "/ready" and self._server.draining:
             return plain(503, "draining")
         if path == "/ready" and not self._server.is_ready():
-            return plain(503, "what the chains need is away")
+            return plain(503, "a part that the chains need is away")
         return plain(200, "ok")
 
     async def _asked(self, request: Request, proof: Proof, named: str) -> Response | None:

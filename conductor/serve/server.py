@@ -238,7 +238,7 @@ class Server:
         except OSError as error:
             raise UsageError(
                 f"cannot listen at {address}: {error.strerror or error}",
-                "choose another address, or end what listens there",
+                "choose another address, or end the program that listens there",
             ) from None
         if address.row.is_path:
             self._paths.append((address.path, os.stat(address.path)))

@@ -286,7 +286,7 @@ class Streams:
             stream = self._new(session or "")
         if after is not None:
             if not stream.rewind(after):
-                raise Refused(409, "what follows this event is not kept any more: session/load")
+                raise Refused(409, "the events after this one are gone: session/load")
             self._end(stream)
         elif stream.reader is not None:
             raise Refused(409, "this stream has a reader already")

@@ -160,7 +160,7 @@ def _used(folder: int, target: list[str], size: int) -> int:
         raise ServiceError(
             "quota",
             f"the folder has no room for {size:,} bytes more: it holds at most {QUOTA_BYTES:,} "
-            f"bytes and {QUOTA_FILES:,} files\nhint: delete what is not needed there",
+            f"bytes and {QUOTA_FILES:,} files\nhint: delete files there that are not needed",
         )
     return used
 

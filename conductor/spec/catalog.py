@@ -272,7 +272,7 @@ def _of_rest(words: list[str], names: _Names) -> Spec:
     is_component = manifest is not None and not manifest.command
     if is_component or words[0].startswith(("@", "{")) or words[0].endswith(".wasm"):
         raise UsageError(
-            f"`{words[0]}` is no command, and what follows `--` is one command with its arguments",
+            f"`{words[0]}` is no command, and one command with its arguments follows `--`",
             "components stand in front of `--`; without a command leave out the `--`",
         )
     return _of_command(words, "", names)
@@ -409,7 +409,7 @@ def _of_path(word: str) -> Spec | None:
         return _self_declared(_script(word))
     if word.endswith(".wat") and not which(word):
         raise UsageError(
-            f"`{word}` is WebAssembly text, and what runs is a module",
+            f"`{word}` is WebAssembly text, and only a module can run",
             f"make it one: `python -m wasm_host.wat {word} {word.removesuffix('.wat')}.wasm`",
         )
     if os.path.basename(word) == MANIFEST and os.path.isfile(word):
@@ -509,7 +509,7 @@ def _module(path: str) -> Spec:
         looks = "text" if magic.isascii() and magic else "something else"
         raise UsageError(
             f"`{path}` is not a WebAssembly module (it starts with {magic!r}, which is {looks})",
-            "build the module first; `conductor inspect FILE` shows what a file is",
+            "build the module first; `conductor inspect FILE` tells the kind of a file",
         )
     return Spec(
         name=plain(stem(path)),

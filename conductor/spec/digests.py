@@ -15,7 +15,7 @@ _MOST: Final = 2 * 1024**3
 _CACHES: Final = ("__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 """Folders that tools write beside a program: a digest that counted them would change by use."""
 
-ACCEPT: Final = "look at what has changed; accept it with `conductor lock COMPONENT…`"
+ACCEPT: Final = "look at the change; accept it with `conductor lock COMPONENT…`"
 
 
 def of(path: str) -> str:
@@ -65,7 +65,7 @@ def verify(pins: Mapping[str, str], label: str, lock: str) -> None:
 
 def changed(path: str, lock: str, before: str, now: str) -> str:
     """A sentence about a file that differs from the locked one."""
-    return f"`{path}` is not what {lock} pins: sha256 {short(before)} → {short(now)}"
+    return f"`{path}` differs from the one that {lock} pins: sha256 {short(before)} → {short(now)}"
 
 
 def short(digest: str) -> str:

@@ -208,7 +208,7 @@ def _damaged(receipt: Receipt, why: str) -> UsageError:
     if receipt.catalogue:
         again += ["--index", receipt.catalogue]
     return UsageError(
-        f"the installed component `{receipt.name}` is not what was installed: {why}",
+        f"the files of the installed component `{receipt.name}` have changed: {why}",
         f"install it again: `{shlex.join([*again, '--name', receipt.name])}`",
     )
 

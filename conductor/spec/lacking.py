@@ -128,7 +128,7 @@ def _enough(held: tuple[str, ...], deaf: list[Handled]) -> str:
     for name in seeing:
         if all(_arrives(words.policy(*held, name), one) for one in deaf):
             return f"the right `{name}` brings them: write it below `[rights]`, with a reason"
-    return "`[rights]` names what brings them; `conductor help rights` lists the words"
+    return "`[rights]` holds the words that bring them; `conductor help rights` lists the words"
 
 
 def _arrives(policy: Policy | None, handled: Handled) -> bool:

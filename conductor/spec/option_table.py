@@ -395,7 +395,7 @@ SERVE: Final = (
     _who(
         "--days",
         DAYS,
-        "How many days what `token` makes is valid, for ever with 0.",
+        "How many days a new token is valid, for ever with 0.",
         _SERVE,
         default="0",
     ),

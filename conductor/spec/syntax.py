@@ -205,7 +205,7 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
     if kinds == 3 and isinstance(members.get("name"), str):
         component.component = members.pop("name")
     elif kinds != 2:
-        raise UsageError("a component object says exactly once what it is", _OBJECT_HINT)
+        raise UsageError("a component object has exactly one kind", _OBJECT_HINT)
     return component, list(_object_options(members))
 
 

@@ -57,7 +57,7 @@ class Tools(msgspec.Struct, forbid_unknown_fields=True):
 
 
 STORE: Final = PrivateStore(
-    paths.tools, Tools, VERSION, "what MCP servers offered", "agree again to their tools"
+    paths.tools, Tools, VERSION, "offers of MCP servers", "agree again to their tools"
 )
 
 

@@ -63,7 +63,7 @@ MCP_SERVER_SESSION: Final = _time(
 MESSAGES: Final = Number("conductor.messages", "", "Messages that a component got.")
 BYTES: Final = Number("conductor.bytes", "By", "Bytes of their params, results and errors.")
 ADDED: Final = Number("conductor.tokens.added", "", "Tokens added to prompts, estimated.")
-VERDICTS: Final = Number("conductor.verdicts", "", "What conductor refused a component.")
+VERDICTS: Final = Number("conductor.verdicts", "", "Actions of a component that conductor refused.")
 WOULD: Final = Number(
     "conductor.would", "", "What was only watched of a component: it would have been refused, or "
     "the component would have changed something."

@@ -296,9 +296,7 @@ class Sending:
             return
         self._warned = True
         where = collector.shown(self._url)
-        text = (
-            f"{where}{self._by} does not take what is sent to it, the chain goes on without: {why}"
-        )
+        text = f"{where}{self._by} refuses the data sent to it, the chain goes on without: {why}"
         hint = "OTEL_METRICS_EXPORTER=none sends spans alone" if "metrics" in why else _HINT
         self._log("warning", "conductor", f"{text}\nhint: {hint}")
 

@@ -177,7 +177,7 @@ class Services:
             held for key, held in self._sizes.items() if key != at and key in self.store
         )
         if used > _QUOTA:
-            raise ProxyError("the quota is used up; delete what is not needed", _FAILED)
+            raise ProxyError("the quota is used up; delete keys that are not needed", _FAILED)
         self._last += 1
         self.store[at], self._sizes[at], self._revisions[at] = value, size, self._last
         return {"used": used, "quota": _QUOTA, "revision": self._last}

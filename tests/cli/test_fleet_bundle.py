@@ -88,7 +88,7 @@ def test_a_bundle_is_made_and_can_be_used_elsewhere(here: Path) -> None:
 def test_what_has_changed_since_it_was_locked_is_not_bundled(here: Path) -> None:
     with (here / "tools" / "p.wasm").open("ab") as file:
         file.write(b"\0\1\0")
-    bundle(here, "--components").assert_error(2, "`p`:", "is not what its lock file pins")
+    bundle(here, "--components").assert_error(2, "`p`:", "the one that its lock file pins")
 
 
 def test_a_chain_that_does_not_resolve_is_named(here: Path) -> None:

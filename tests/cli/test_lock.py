@@ -207,7 +207,7 @@ def test_the_agent_may_update_itself_unless_it_is_locked_as_well(here: Path) -> 
     agent.write_text(agent.read_text() + "# updated\n")
     ran = locked(here, *chain)
     assert (ran.code, ran.out) == (0, "hi\n")
-    assert "warning: agent: it is not what was locked: digest: sha256:" in ran.err
+    assert "warning: agent: it differs from the locked one: digest: sha256:" in ran.err
     lock(here, "--check", *chain)
     locked(here, "./p.wasm", "./agent --yolo").assert_error(2, 'args: none → ["--yolo"]')
     assert "digest: sha256:" in lock(here, "--lock-agent", "on", *chain).out

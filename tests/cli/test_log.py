@@ -113,7 +113,7 @@ def test_percentiles(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     [
         (("show", "TRACE", "~nope"), "there is no term `~nope`, at character 1"),
         (("stats", "TRACE", "("), "a term is missing, at character 2"),
-        (("show", "TRACE", "--turn", "99"), "turns; 0 is what is outside of turns"),
+        (("show", "TRACE", "--turn", "99"), "turns; 0 stands for messages outside of turns"),
         (("show", "TRACE", "~component nobody", "--turn", "1"), "chooses no event of turn 1"),
     ],
 )

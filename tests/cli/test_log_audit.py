@@ -295,7 +295,7 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
         (
             "change",
             {"change": "reordered", "kind": "notification", "direction": "up", "diff": []},
-            ("* p passed on session/prompt after what came later\n"
+            ("* p passed on session/prompt after later messages\n"
             "      from client (id 3), to the side of the client (id \"x\"), session S\n"),
         ),
         (

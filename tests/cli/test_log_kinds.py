@@ -56,7 +56,7 @@ FILES: Final = {
     "one of the reference": (lines(PROMPT, ANSWER), TRACE, "it is not sealed"),
     "one spelled with space": (b" " + lines(PROMPT, ANSWER), TRACE, "it is not sealed"),
     "a ring": (lines(RING, PROMPT, ANSWER), TRACE, "it is not sealed"),
-    "an audit": (RECORD, AUDIT, "it holds what components changed"),
+    "an audit": (RECORD, AUDIT, "it holds the changes of components"),
     "a fleet's journal": (JOURNAL, TRACE, "it is not sealed"),
     "a log": (b"2026-03-01T12:00:00.000Z agent demo: ready\n", set(), "a log file"),
     "a log as JSON": (

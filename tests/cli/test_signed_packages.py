@@ -256,7 +256,7 @@ def test_a_signature_of_something_else_or_of_somebody_else(home: Home) -> None:
         ({"by": trust, "issuer": f"{ISSUER}/"}, f"({ISSUER}/)"),
         ({"by": trust, "names": (ME, YOU)}, "does not name one identity"),
         ({"by": Sigstore()}, "failed to build timestamp certificate chain"),
-        ({"by": trust, "predicate": "https://x.y/scan"}, "says something else"),
+        ({"by": trust, "predicate": "https://x.y/scan"}, "about something else"),
         ({"bundle": b"{}"}, "failed to load bundle"),
     ]
     for number, (how, says) in enumerate(tries):
@@ -313,7 +313,7 @@ def test_another_component_of_the_same_signer(home: Home) -> None:
     home.publish("1.0.0", trust)
     home.ok("add", home.where, "--yes", *mine)
     home.publish("2.0.0", trust, name="other")
-    says = "it calls itself `other`, and what is installed `mine`"
+    says = "it calls itself `other`, and the installed one `mine`"
     home.refuses(1, "update", "--yes", *mine, says=says)
     home.refuses(2, "add", home.where, "--name", "mine", "--allow-all", *mine, says=says)
     home.publish("0.9.0", trust)

@@ -143,7 +143,7 @@ WRONG = {
     "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
     "a component behind two dashes": (
         ["agent", "--", "datetime", "demo"],
-        "`datetime` is no command, and what follows `--` is one command with its arguments",
+        "`datetime` is no command, and one command with its arguments follows `--`",
         "components stand in front of `--`",
     ),
     "nothing behind two dashes": (

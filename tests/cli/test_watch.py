@@ -210,4 +210,4 @@ def test_a_policy_is_judged_alone(tmp_path: Path) -> None:
     policy.write_text('contact = "me"\n')
     trace.write_text(re.sub('"kind":"[a-z]+"', '"kind":"later"', trace.read_text(), count=1))
     later = conductor("log", "replay", str(trace), "--policy", str(policy))
-    later.assert_error(2, "does not say what each of its components was")
+    later.assert_error(2, "does not name each of its components")

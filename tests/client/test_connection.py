@@ -58,7 +58,7 @@ def test_what_is_no_message_ends_a_connection_with_an_error(line: bytes) -> None
 
     transport = MemoryTransport(client)
     asyncio.run(_answered_by(transport, lambda _: line))
-    assert raised == ["what answers there sent something that is no message of ACP"]
+    assert raised == ["the server there sent something that is no message of ACP"]
 
 
 def test_a_cancellation_that_names_nothing_is_dropped() -> None:

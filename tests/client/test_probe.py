@@ -164,7 +164,7 @@ def test_requests_of_the_agent_are_declined_and_others_answers_ignored() -> None
 def test_a_program_that_sends_back_what_it_gets() -> None:
     exchange = Exchange(FOLDER)
     exchange.take(exchange.begin())
-    assert exchange.probe.error == "sends back what it gets, as no agent does"
+    assert exchange.probe.error == "sends its input back, as no agent does"
 
 
 def test_a_flood_of_lines_ends_it() -> None:

@@ -58,7 +58,7 @@ def test_an_answer_that_was_skipped_fails_its_request(member: bytes) -> None:
 @pytest.mark.parametrize("last", [False, True], ids=["id first", "id last"])
 def test_what_nests_too_deeply_is_answered_under_its_id(last: bool) -> None:
     deep, why = b"[" * 600 + b"]" * 600, "message nests deeper than 512 levels"
-    hint = f"{why}\nhint: send what is deep as a text, or in fewer levels"
+    hint = f"{why}\nhint: send the deep value as a text, or in fewer levels"
 
     def line(id_: bytes, member: bytes) -> bytes:
         return b'{%b:%b,"id":%b}' % (member, deep, id_) if last else b'{"id":%b,%b:%b}' % (

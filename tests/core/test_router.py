@@ -313,7 +313,7 @@ FORMS: list[tuple[str, str | None]] = [
 def test_what_concerns_one_connection_is_never_asked(
     method: str, peer: str, form: str | None
 ) -> None:
-    text = f"Method not found: `{method}` is no request; what begins with `$/` is only notified"
+    text = f"Method not found: `{method}` is no request; methods in `$/` are notifications"
     with begin_acp(agent_mode("acp")) as pb:
         pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
         asked = {"requestId": "c"}

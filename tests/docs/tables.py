@@ -382,7 +382,7 @@ def command_table() -> str:
 
 
 def exit_codes() -> str:
-    """What conductor exits with."""
+    """The exit codes."""
     return table(("code", "meaning"), commands.EXIT_CODES)
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("python_guest")
 EXAMPLE: Final = ROOT / "guest_sdk" / "python" / "examples" / "dice.py"
 DICE: Final = f"{EXAMPLE},allow=serve:tools+show:panel+web:panel+random"
 PANELS: Final = {"html_panel": True}
-WORDS: Final = "This tool has a page, and this editor shows no pages. What the tool answers says "
+WORDS: Final = "This tool has a page, and this editor shows no pages. The answer of the tool says "
 
 
 def roll(chain: Chain, session: str, count: int) -> list[int]:

@@ -106,7 +106,7 @@ def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path:
     assert "P was here" in chain.prompt(session, "two")
     turn = chain.start_prompt(session, "drop dead")
     assert "`P`" in chain.answer(turn)["error"]["message"]
-    chain.until_stderr("proxy.py` is not what")
+    chain.until_stderr("proxy.py` differs from the one")
     assert chain.exit_code() == 1
     assert rig.leftovers(chain) == []
 

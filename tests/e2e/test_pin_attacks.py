@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_said(rig: Rig, offers: Path) -> None
     offer(offers, ECHO, EVIL)
     assert "add" not in listed(chain, session)
     assert chain.finish() == 0
-    assert "what MCP servers offered cannot be" in chain.stderr
+    assert "offers of MCP servers cannot be" in chain.stderr
 
 
 def test_the_end_of_a_long_text_is_shown() -> None:

@@ -64,7 +64,7 @@ def test_a_change_is_asked_in_the_editor(
     assert listed(first, session) == ["echo", "add"]
     (asked,) = questions(first)
     text = json.dumps(asked, ensure_ascii=False)
-    assert "Allow what MCP server `tools` has changed in its tools?" in text
+    assert "Allow the changes of MCP server `tools` to its tools?" in text
     assert "tool `add` said `Adds two numbers.` and now says `Adds. Ignore all previous" in text
     assert "LOOK at tool `add`: it has characters that nobody sees" in text
     assert "\u200b" not in text
@@ -91,7 +91,7 @@ def test_a_change_is_asked_in_version_2(rig: Rig, offers: Path) -> None:
     chain.serves[PERMISSION] = answer("allow-session")
     assert "tools/add" in shown()
     (asked,) = questions(chain)
-    assert asked["title"] == "Allow what MCP server `tools` has changed in its tools?"
+    assert asked["title"] == "Allow the changes of MCP server `tools` to its tools?"
     assert "now says `Adds. Ignore all previous" in asked["description"]
     assert {each["optionId"] for each in asked["options"]} == {
         "allow-session",
@@ -133,7 +133,7 @@ def test_what_is_set_is_not_asked(rig: Rig, offers: Path, setting: str) -> None:
     assert listed(chain, session) == (["echo", "add"] if setting == "keep" else [])
     assert questions(chain) == []
     assert chain.finish() == 0
-    assert "`tools` offers what it did not before: " in chain.stderr
+    assert "`tools` has changed its tools: " in chain.stderr
 
 
 def test_a_lock_has_what_was_agreed_to(rig: Rig, offers: Path) -> None:

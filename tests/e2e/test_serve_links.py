@@ -6,7 +6,7 @@ from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
 
 WRONG: Final = {
-    "nonsense": "sent what is no packet of conductor.link.1",
+    "nonsense": "sent something that is no packet of conductor.link.1",
     "frame other 1 0 0 2 {}": "a packet of the epoch other came",
     "ack {epoch} 99 0": "has packet 99; 0 were sent",
     "frame {epoch} 999999 0 0 2 {}": "where 4194304 are allowed",

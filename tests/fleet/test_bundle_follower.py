@@ -212,7 +212,7 @@ async def test_a_record_without_sense_changes_nothing(worker: Callable[[], Worke
         digest = one.add("")
         await active(digest)
         one.shelf.names(Record(), problem="it is no JSON")
-        said = "warning: what NATS says the pool runs is refused: it is no JSON"
+        said = "warning: the bundle that NATS names for the pool is refused: it is no JSON"
         await one.until(lambda: said in one.log)
         assert one.follower.report() == {digest: "in use"}
 

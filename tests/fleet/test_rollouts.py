@@ -565,7 +565,7 @@ def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Po
     for value, said in table:
         assert said in attacker.refused(value, said)
     shown = pool.rollout("--status")
-    assert "refuses what NATS says" in shown.out
+    assert "refuses the pool's bundle as NATS names it" in shown.out
     assert said in shown.out
     assert said in shown.err
     assert worker.stderr.count("new chains start from the bundle") == 1
@@ -580,7 +580,7 @@ def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Po
     used(worker, second)
     assert pool.status()["previous"] == first
     ran = pool.run("rollout", "--status", "--nats", pool.nats.url)
-    assert "who has signed what the pool runs was not compared" in ran.err
+    assert "the signature of the pool's record was not checked" in ran.err
 
 
 @pytest.mark.proves("what a pool runs is signed: a")
@@ -616,5 +616,5 @@ def test_a_worker_that_is_made_up_pushes_no_record(pool: Pool) -> None:
 def test_what_a_pool_runs_is_not_changed_without_a_key(pool: Pool) -> None:
     for what in (pool.bundle(PLAIN), "--back"):
         ran = pool.run("rollout", what, "--nats", pool.nats.url)
-        ran.assert_error(2, "what a pool runs is signed, and no key is given", "--key FILE")
+        ran.assert_error(2, "the record of a pool is signed, and no key is given", "--key FILE")
     pool.rollout("--back", "--key", pool.public).assert_error(2, "the private key")

@@ -289,7 +289,7 @@ def test_a_file_that_is_exchanged_after_it_was_judged(machine: Machine, name: st
         capture_output=True, text=True, timeout=DEADLINE, env=machine.env(), cwd=machine.home,
         check=False,
     )  # fmt: skip
-    Ran(done.returncode, done.stdout, done.stderr).assert_error(1, f"is not what {machine.policy}")
+    Ran(done.returncode, done.stdout, done.stderr).assert_error(1, f"the one that {machine.policy}")
     assert done.stdout == ""
 
 
@@ -303,7 +303,7 @@ def test_another_build_at_sighup(machine: Machine) -> None:
         client.request("session/new", {"cwd": "/", "mcpServers": []})
         path.write_bytes(path.read_bytes() + b"\0\2\1x")
         client.process.send_signal(signal.SIGHUP)
-        client.until_stderr(f"is not what {machine.policy}")
+        client.until_stderr(f"differs from the one that {machine.policy}")
         client.settled()
         assert client.finish() == 0
 

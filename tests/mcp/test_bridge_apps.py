@@ -246,14 +246,14 @@ def test_what_is_too_large_is_not_shown() -> None:
     stage = Stage()
     stage.listed()
     stage.call("echo", "x" * limits.APP_BYTES)
-    assert "what it would show is too large" in stage.rig.notes[-1]
+    assert "its content is too large" in stage.rig.notes[-1]
     stage.rig.component.resources[PAGE]["text"] = "x" * (10 << 20)
     stage.call("echo")
     assert f"it has more than {limits.APP_BYTES} characters" in stage.rig.notes[-1]
     stage.rig.component.tools = [tool("echo", {"ui": {"resourceUri": "ui://" + "x" * 256}})]
     stage.listed()
     stage.call("echo")
-    assert "what it would show is too large" in stage.rig.notes[-1]
+    assert "its content is too large" in stage.rig.notes[-1]
     stage.rig.component.tools = [
         tool(f"t{n}", {"ui": {"resourceUri": PAGE}}) for n in range(limits.APP_TOOLS + 50)
     ]

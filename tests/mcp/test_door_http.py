@@ -547,7 +547,7 @@ async def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.Monke
         bridge.send(connection, {"method": "x" * 600})
         await bridge.until(lambda: bridge.closes == [connection])
         assert bridge.logs == [
-            "warning: mcp: an MCP client does not read what it is sent; it is closed"
+            "warning: mcp: an MCP client does not read its messages; it is closed"
         ]
         assert (await client.post(request(1, "hello"))).status_code == 404
 

@@ -467,7 +467,7 @@ def test_who_is_not_asked_reads_all_that_differs(setting: str, last: bool) -> No
     changes = (Change("tool", "a", before), Change("tool", "b", now, before))
     pinning.differs(Differs(Server("s", place="it"), changes, last))
     hint = "(hint: `conductor trust --remove s` has its next list taken as it is)"
-    first = f"MCP server `s` offers what it did not before: {TOLD[setting, last]} {hint}"
+    first = f"MCP server `s` has changed its tools: {TOLD[setting, last]} {hint}"
     assert told == [
         ("warning", "mcp", first),
         ("warning", "mcp", "tool `a` is new: `add`"),

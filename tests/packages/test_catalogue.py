@@ -105,7 +105,7 @@ def test_a_file_of_the_catalogue_that_is_another_one(tmp_path: Path) -> None:
     path.write_bytes(index(entry(source=f"weather.wasm#sha256={'0' * 64}")))
     (tmp_path / "weather.wasm").write_bytes(MODULE)
     (tmp_path / "in").mkdir()
-    with pytest.raises(ConductorError, match="is not what its catalogue names"):
+    with pytest.raises(ConductorError, match="is not the file that its catalogue names"):
         catalogue.find("weather", {str(path): ""}).fetch(str(tmp_path / "in"))
 
 

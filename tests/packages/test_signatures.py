@@ -211,7 +211,7 @@ def test_of_several_people(trust: Sigstore, root: str, form: str) -> None:
 )
 def test_a_statement_that_is_no_signature(trust: Sigstore, root: str, odd: dict[str, Any]) -> None:
     """The same person says something about the package, such as the result of a scan."""
-    with pytest.raises(UsageError, match="says something else"):
+    with pytest.raises(UsageError, match="about something else"):
         signer(trust.statement(CONTENT, **odd), me(root))
 
 

@@ -94,7 +94,7 @@ def test_the_digest_decides(tmp_path: Path) -> None:
         url = f"{server.url}/a.wasm"
         got = fetched(f"{url}#sha256={digest}", tmp_path / "1")
         assert (tree(got.place), got.source) == ({"a.wasm": MODULE}, f"{url}#sha256={digest}")
-        with pytest.raises(ConductorError, match="is not what you asked for"):
+        with pytest.raises(ConductorError, match="is not the file that you asked for"):
             fetched(f"{url}#sha256={'0' * 64}", tmp_path / "2")
         with pytest.raises(UsageError, match="has no digest") as none:
             fetched(url, tmp_path / "3")
@@ -379,7 +379,7 @@ def test_a_wheel_with_a_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     again = sources.parse(got.source)
     assert again.is_pinned
     assert again.written == got.source
-    with pytest.raises(ConductorError, match="is not what you asked for"):
+    with pytest.raises(ConductorError, match="is not the file that you asked for"):
         fetched(f"pypi:weather-proxy==1.0#sha256={'0' * 64}", tmp_path / "2")
     with pytest.raises(UsageError, match="2 files component"):
         fetched("pypi:two", tmp_path / "3")

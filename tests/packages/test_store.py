@@ -162,7 +162,7 @@ def test_changed_content_is_refused_and_made_whole_again(tmp_path: Path, kind: s
     receipt = add(source)
     Path(receipt.folder).chmod(0o700)
     DAMAGE[kind](Path(receipt.folder))
-    with pytest.raises(UsageError, match="is not what was installed") as error:
+    with pytest.raises(UsageError, match="the files of the installed component") as error:
         catalog.resolve("weather")
     assert f"`conductor add {source} --name weather`" in error.value.hint
     assert add(source, "weather").content == receipt.content

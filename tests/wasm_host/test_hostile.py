@@ -49,10 +49,10 @@ HARM = {
     ),
     "import_host": Harm(
         "load", None,
-        "imports what a guest may not have: env.system, wasi_snapshot_preview1.path_open, "
+        "has imports that no guest may have: env.system, wasi_snapshot_preview1.path_open, "
         "env.table",
     ),
-    "import_memory": Harm("load", None, "imports what a guest may not have: env.memory"),
+    "import_memory": Harm("load", None, "has imports that no guest may have: env.memory"),
     "loop_abi": Harm("instantiate", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
     "loop_deliver": Harm("deliver", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
     "loop_initialize": Harm("instantiate", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),

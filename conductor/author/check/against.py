@@ -56,7 +56,7 @@ AGENTS: Final = (
          "spaces around a message change nothing", _TRANSPORTS, advice=True),
     Check("sessions", agents.sessions, "each session has an id of its own", _SESSIONS),
     Check("bad-params", agents.bad_params,
-         "params that lack what a method needs are refused", _RPC),
+         "params without a required member are refused", _RPC),
     Check("unknown-session", agents.unknown_session,
          "a prompt in a session that nobody opened is refused", _TURNS),
     Check("unknown-load", agents.unknown_load,

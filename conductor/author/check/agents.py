@@ -215,7 +215,7 @@ async def bad_params(chain: ProgramChain) -> None:
         answer = await chain.client.request(method, params).answer()
         if answer.error is None:
             raise Fault(
-                f"`{method}` took params that lack what it needs", params, answer.result or b""
+                f"`{method}` took params without a required member", params, answer.result or b""
             )
     await _lives(chain)
 

@@ -158,7 +158,7 @@ def answer_kept(attempt: Attempt) -> Breaches:
 def promised(attempt: Attempt) -> Breaches:
     """The agent promises no more than what lies behind a component, or it answers itself."""
     if not isinstance(attempt.before, dict) or not isinstance(attempt.after, dict):
-        yield "`initialize` may only be answered with what the other side answered it", ""
+        yield "`initialize` may only be answered with the other side's answer", ""
     for at, claim in _claimed(attempt.old, attempt.new, _AGENTS):
         if not _is_kept(attempt.context, claim) and not _granted(attempt.context, claim):
             yield "a capability may not be claimed that nobody behind has", at

@@ -337,7 +337,7 @@ def _commands_kept(old: list[Reading], new: list[Reading]) -> Breaches:
             yield text, f"/prompt/{now.at}"
 
 
-_HINT: Final = "what is none may stand behind words of yours, in one text with them"
+_HINT: Final = "other words with a slash may stand behind words of yours, in one text with them"
 
 
 def _no_slash_added(old: list[Reading], new: list[Reading]) -> Breaches:

@@ -45,7 +45,7 @@ def added(attempt: Attempt) -> Breaches:
             presented = as_object(value_of(attempt.request))
             before = {"conversation": presented.get("conversation")}
     elif not attempt.came_back:
-        yield f"`{attempt.method}` is passed on first: others add to what it is answered with", ""
+        yield f"`{attempt.method}` is passed on first: others add to its answer", ""
         return
     at = difference(_without(before, its_own), _without(attempt.new, its_own))
     if at is not None:

@@ -165,7 +165,7 @@ def meta(
         return
     at += "/_meta"
     if not _has_keys(old) or not _has_keys(new):
-        yield "`_meta` may not be replaced by or for what is no object", at
+        yield "`_meta` must stay an object", at
         return
     kept, now = as_object(old), as_object(new)
     for name, value in kept.items():

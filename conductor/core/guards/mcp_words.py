@@ -243,7 +243,7 @@ def _sampled(context: Context, params: Object, at: str) -> Breaches:
     if not context.prompts:
         yield f"`{SAMPLE}` prompts the agent's model\nhint: `,allow=prompt:within` lets it", at
     if params.get("includeContext", "none") not in ("none", None):
-        yield f"`{SAMPLE}` may not take along what others have said", at
+        yield f"`{SAMPLE}` may not take along the words of others", at
     yield from _prompted(context, params.get("systemPrompt", ""), at)
 
 

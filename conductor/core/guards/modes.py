@@ -200,7 +200,7 @@ def _unfit(entry: Json, known: AbstractSet[str], theirs: AbstractSet[str]) -> st
         if not is_plain(text):
             return f"{text!a:.80} has letters that look like others, or that nobody sees"
         if not theirs.isdisjoint(filter(None, _clauses(text))):
-            return f"{text!a:.80} looks like what the agent has"
+            return f"{text!a:.80} looks like one of the agent's"
     for text in described:
         if not _MODES.isdisjoint(_parts(text)):
             return f"{text!a:.80} speaks of a mode"

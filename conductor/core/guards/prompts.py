@@ -92,7 +92,7 @@ def options_kept(attempt: Attempt) -> Breaches:
     yield from stays("a prompt", attempt.old, attempt.new, _OWN)
     old, new = member(attempt.old, "prompt"), member(attempt.new, "prompt")
     if old != new and not isinstance(new, list):
-        yield "a prompt may not be replaced by what is no list of blocks", "/prompt"
+        yield "a prompt must stay a list of blocks", "/prompt"
     before, after = blocks(attempt)
     odd = [(block, wrong) for at, block in enumerate(after) if (wrong := [*_shape(block, at)])]
     whole = {*map(canonical, before)} if odd else set()
@@ -114,11 +114,11 @@ def _frame(block: Json) -> str:
 def _shape(block: Json, at: int) -> Breaches:
     """What no user made looks as ACP has it."""
     if not isinstance(block, dict):
-        text = "a block of a prompt may not be replaced by or for what is no object"
+        text = "a block of a prompt must stay an object"
         yield text, f"/prompt/{at}"
         return
     if not isinstance(block.get("text", ""), str):
-        yield "the text of a block may not be made what is no text", f"/prompt/{at}/text"
+        yield "the text of a block must stay a text", f"/prompt/{at}/text"
     if block.get("type") not in _TYPES:
         text = "a block of a prompt may only be added, or changed, as one of a type of ACP's"
         yield text, f"/prompt/{at}/type"

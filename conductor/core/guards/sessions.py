@@ -178,7 +178,7 @@ def shortened(attempt: Attempt) -> Breaches:
     if whole == kept:
         return
     if not isinstance(whole, list) or not isinstance(kept, list):
-        yield "a list of sessions may not be replaced by or for what is none", token(_ENTRIES)
+        yield "a list of sessions must stay a list", token(_ENTRIES)
         return
     taken = {id_ for id_ in map(_id, whole) if isinstance(id_, str)}
     rest = [entry for entry in kept if not _is_own(attempt.context, entry, taken)]

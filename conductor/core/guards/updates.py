@@ -69,7 +69,7 @@ def shown(attempt: Attempt) -> Breaches:
     before, after = member(attempt.old, "update"), member(attempt.new, "update")
     objects = isinstance(before, dict) and isinstance(after, dict)
     if attempt.received is not None and before != after and not objects:
-        yield "a session update may not be replaced by or for what is no object", "/update"
+        yield "a session update must stay an object", "/update"
     odd = lookalike(as_object(after), (_KIND,), as_object(before))
     if odd is not None:
         yield f"member {odd!a:.80} could be taken for `{_KIND}`", "/update" + token(odd)

@@ -178,7 +178,7 @@ class HeldRequests(Part, ABC):
             return
         if violation.guard == RIGHTS and _is_failure(member, body):
             closed = self._fails_closed(carried)
-            what = "who asked gets the error" if closed else "what it had goes on as it came"
+            what = "who asked gets the error" if closed else "its message goes on as it came"
             self._failed(carried, what)
             self._give_up(carried, plain(lane.peer, body))
             return

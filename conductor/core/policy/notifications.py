@@ -193,7 +193,7 @@ class PolicedNotifications(Part):
             onward = lane.other
             renamed = lane.aliases is not None and policy_state.enforced
             if renamed and self._parts.names.is_set_aside(lane, heading.session):
-                text = f"`{method}` dropped: what the session was before goes on as another"
+                text = f"`{method}` dropped: the former session goes on as another"
                 self._exchange.log("debug", lane.peer, text)
                 return
             if method == STOP and policy_state.enforced:

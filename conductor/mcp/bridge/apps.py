@@ -37,7 +37,7 @@ _SAID: Final = "mcp"
 _REVISION: Final = "2026-01-26"
 """Of the extension."""
 _WORDS: Final = (
-    "<p>This tool has a page, and this editor shows no pages. What the tool answers says the "
+    "<p>This tool has a page, and this editor shows no pages. The answer of the tool says the "
     "same.</p>"
 )
 _WELCOME: Final = write(
@@ -111,7 +111,7 @@ class Apps:
         id_, label = f"{server.name} {tool.page}", _line(tool.title, _LABEL)
         app = App(server, id_, label, arguments, Raw(body))
         if len(id_) > _ID or len(body) + len(bytes(arguments)) > limits.APP_BYTES:
-            self._fails(app, "what it would show is too large")
+            self._fails(app, "its content is too large")
         elif self.shown:
             self._read(app, tool.page)
         else:

@@ -117,7 +117,7 @@ class Pinned:
     def _refusal(self, kind: str, name: str) -> str:
         shown = name[: limits.TOOL_NAME]
         what = f"{kind} `{shown}` of MCP server `{self.server.name}`"
-        hint = f"`conductor trust --remove {self.server.name}` forgets what it offered before"
+        hint = f"`conductor trust --remove {self.server.name}` forgets its former tools"
         if self._is_dropped:
             return f"{what}: the server has changed its tools, so none may be called (hint: {hint})"
         return f"{what} is not as the user has agreed to (hint: {hint})"

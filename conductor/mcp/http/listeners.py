@@ -136,5 +136,5 @@ class Listeners:
     def _close_worst(self) -> None:
         if self._unsent > limits.UNSENT and self._owners:
             worst = max(self._owners, key=lambda name: self._session(name).unsent)
-            self._log("warning", NAME, "an MCP client does not read what it is sent; it is closed")
+            self._log("warning", NAME, "an MCP client does not read its messages; it is closed")
             self.lose(worst)

@@ -201,7 +201,7 @@ def check_stateless(headers: Headers, incoming: Incoming) -> None:
 
 
 def _mismatch(name: str, id_: bytes) -> Refused:
-    reason = f"the header `{name}` is missing, or does not say what the body says"
+    reason = f"the header `{name}` is missing, or differs from the body"
     return Refused(400, reason, code=HEADER_MISMATCH, id=id_)
 
 

@@ -190,7 +190,7 @@ def read_attached(content: bytes, subject: str, kind: str) -> Artifact | None:
     if not is_kind or written.subject is None or written.subject.digest != subject:
         return None
     if len(written.layers or []) != 1:
-        raise ComponentError(f"what is attached to it as `{kind}` has not one layer", _ASK)
+        raise ComponentError(f"its attachment `{kind}` has not exactly one layer", _ASK)
     (layer,) = written.layers or []
     return Artifact(content, checked(layer, MOST_MANIFEST), written.annotations)
 

@@ -109,7 +109,7 @@ def push(publication: Publication, *, replace: bool = False) -> bool:
     if before not in ("", made.digest) and not replace:
         raise UsageError(
             f"`{to}` is there already, and is something else: {before}",
-            "take a new version, or replace it with --replace: who has pinned it keeps what it was",
+            "take a new version, or replace it with --replace: pinned chains keep the former one",
         )
     there.push(made)
     for one in publication.attached:

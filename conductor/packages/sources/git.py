@@ -145,7 +145,7 @@ def parse(text: str) -> Git:
         plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]*", ref)
         what = f"{ref} 'refs/tags/{ref}^{{}}'" if plain else "HEAD"
         raise UsageError(
-            f"`{text}` names no commit, and what a branch or a tag names can change",
+            f"`{text}` names no commit, and a branch or a tag can move",
             f"this command shows the commit, 40 digits: `git ls-remote {url} {what}`; write it as "
             "`@COMMIT` behind the URL",
         )

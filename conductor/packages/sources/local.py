@@ -85,8 +85,8 @@ def _read(path: str, digest: str) -> bytes:
     now = digests.of_bytes(data)
     if digest not in ("", now):
         raise ConductorError(
-            f"`{visible_path(path)}` is not what its catalogue names: its sha256 is {now}, not "
-            f"{digest}",
+            f"`{visible_path(path)}` is not the file that its catalogue names: "
+            f"its sha256 is {now}, not {digest}",
             "ask the publisher of the catalogue; nothing was installed",
         )
     return data

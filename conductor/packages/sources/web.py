@@ -48,13 +48,14 @@ class Web(msgspec.Struct, frozen=True):
         now = digests.of_bytes(content)
         if not self.sha256:
             raise UsageError(
-                f"`{self.url}` has no digest, and what is behind a URL can change",
+                f"`{self.url}` has no digest, and the file at a URL can change",
                 "compare the digest with one that its author publishes; what is there now is "
                 f"`conductor add '{self.url}#sha256={now}'`",
             )
         if now != self.sha256:
             raise ConductorError(
-                f"{self.url} is not what you asked for: its sha256 is {now}, not {self.sha256}",
+                f"{self.url} is not the file that you asked for: "
+                f"its sha256 is {now}, not {self.sha256}",
                 "somebody has changed it: ask its author; nothing was installed",
             )
         signer = signatures.signer_of(content, self._offers(wanted), wanted, self.url)

@@ -73,7 +73,8 @@ class Wheel(msgspec.Struct, frozen=True):
         now = digests.of_bytes(content)
         if self.sha256 not in ("", now):
             raise ConductorError(
-                f"`{file}` is not what you asked for: its sha256 is {now}, not {self.sha256}",
+                f"`{file}` is not the file that you asked for: "
+                f"its sha256 is {now}, not {self.sha256}",
                 "there may be several wheels of this version; nothing was installed",
             )
         whole = os.path.join(folder, "package")

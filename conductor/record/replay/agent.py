@@ -135,7 +135,8 @@ class Agent:
         if not similar:
             return None, session
         of = f" of session {session}" if session else ""
-        self.warnings.append(f"`{message.method}`{of} is not what it was; it is answered as then")
+        text = "differs from the recorded one; it is answered as then"
+        self.warnings.append(f"`{message.method}`{of} {text}")
         return similar[0][0], session
 
     def _find_answered(self, message: Message) -> tuple[_Exchange | None, str | None]:

@@ -111,7 +111,7 @@ def _as_recorded(name: str, then: ChainComponent | None, note: Callable[[str], N
     if then is None:
         bundled = catalog.bundled_manifest(name)
         if bundled is None or bundled.command:
-            raise UsageError(f"the trace does not say what `{name}` was", instead)
+            raise UsageError(f"the trace does not describe `{name}`", instead)
         return msgspec.structs.replace(catalog.resolve(name), name=_name(name))
     if then.kind not in _SANDBOXED:
         raise UsageError(

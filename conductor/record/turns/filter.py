@@ -100,7 +100,7 @@ _CHANGED: Final = {
 }
 
 TERMS: Final = {
-    "method": Term("METHOD", "the method, also of what a response answers", _name(
+    "method": Term("METHOD", "the method; of a response, that of its request", _name(
         lambda row: (row.method,))),
     "component": Term("NAME", "sent or received by this component, or refused to it", _name(
         lambda row: (row.source, row.target))),

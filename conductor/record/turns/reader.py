@@ -270,7 +270,7 @@ class Reader:
             self._head.ended = True
         elif line.full is not None:
             number = len(self)
-            self.gap(f"the trace was full at line {number}: what came then is not in it")
+            self.gap(f"the trace was full at line {number}: later messages are not in it")
         elif line.gap:
             self.gap(f"line {len(self)}: {line.gap[:LONGEST]}")
 

@@ -142,7 +142,7 @@ def refuse_circle(name: str, inside: tuple[str, ...], origin: str, kind: str = "
     if len(inside) >= DEEPEST:
         raise UsageError(
             f"{kind}s nest more than {DEEPEST} deep: {', '.join(inside[:3])}, …",
-            "name what is within directly",
+            "name its entries directly",
         )
 
 

@@ -65,7 +65,7 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
     @property
     def title(self) -> str:
         """The question in a line."""
-        return f"Allow what {self.label} has changed in its tools?"
+        return f"Allow the changes of {self.label} to its tools?"
 
     @property
     def hint(self) -> str:
@@ -76,7 +76,7 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
         """The facts that a person needs for an answer."""
         owner = f"component {quoted(self.server.owner)}" if self.server.owner else "your editor"
         return [
-            "Conductor asks this itself. This server now offers what it did not offer before:",
+            "Conductor asks this itself. This server has new or changed tools:",
             *(f"- {line}" for change in self.changes for line in shown(change)),
             "Until then: these tools are left out, and the server's other tools stay.",
             f"The server comes from: {owner}",

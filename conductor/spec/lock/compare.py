@@ -87,7 +87,7 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     for entry, differences in comparison.each:
         for difference in differences:
             if difference.verdict == WARNED:
-                warn(entry.name, f"it is not what was locked: {difference.text}")
+                warn(entry.name, f"it differs from the locked one: {difference.text}")
     pairs = zip(plan.components, lock.component, strict=True)
     return plan.of([pinned(spec, entry, path) for spec, entry in pairs])
 

@@ -115,7 +115,7 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
                 real_path(spec.config_file)
             configuration(spec)
         except (ConductorError, OSError, identity.OtherError, guarded.UnguardedError) as error:
-            why = str(error) or "it is not what the policy says"
+            why = str(error) or "it differs from the policy"
             text = f"the managed policy requires `{entry.source}`, which cannot run: {why}"
             raise _contradiction(managed, text, at) from None
         if managed.file.require_sandbox and not spec.sandboxed:

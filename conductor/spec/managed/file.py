@@ -322,9 +322,9 @@ def _check_required(file: File) -> None:
         here = ("required", at)
         source = entry.source or BUNDLED
         if source == BUNDLED or "*" in source or "?" in source:
-            raise Mistake("what is required is one component: `bundled:NAME` or a path", *here)
+            raise Mistake("a requirement names one component: `bundled:NAME` or a path", *here)
         if entry.args == ANY:
-            raise Mistake("what is required has exact arguments", *here, "args")
+            raise Mistake("a requirement has exact arguments", *here, "args")
         if "bypass" in str(entry.options.get("on_failure", "")):
             text = "a required component cannot be bypassed"
             raise Mistake(text, *here, "options", "on_failure")

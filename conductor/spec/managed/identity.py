@@ -38,7 +38,7 @@ def allowed(entry: Entry, spec: Spec, place: str) -> Spec:
     if entry.source is not None:
         _check_source(entry, entry.source, spec)
     if spec.address is not None and (entry.sha256 is not None or entry.signer is not None):
-        raise OtherError(_if_named(entry, "what runs at an address has no digest and no signature"))
+        raise OtherError(_if_named(entry, "a chain at an address has no digest and no signature"))
     if entry.sha256 is not None or entry.signer is not None:
         digest = _digest(spec)
         if entry.sha256 not in (None, digest):

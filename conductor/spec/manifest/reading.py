@@ -214,7 +214,7 @@ def _what_runs(manifest: Manifest) -> None:
     carrier = manifest.carrier
     if (manifest.file is None) == (not manifest.command):
         raise Mistake(
-            "a manifest says exactly once what runs",
+            "a manifest names exactly one program or module",
             "command" if manifest.command else "name",
             hint='`file = "NAME.wasm"` or `file = "NAME.py"` (sandboxed), or `command = ["…"]`',
         )
@@ -244,7 +244,7 @@ def _rights(manifest: Manifest) -> None:
         if manifest.command and words.of_world([name]):
             raise Mistake(f"`{name}`: a program has the machine anyway", *at, hint="leave it out")
         if not reason.strip():
-            hint = "say what for: users read it before they allow anything"
+            hint = "give the purpose: users read it before they allow anything"
             raise Mistake(f"`{name}` is requested without a reason", *at, hint=hint)
 
 

@@ -20,14 +20,14 @@ _STATUS: Final = {
         "it wants a token that is valid",
         "give it by `,token=env:NAME` or CONDUCTOR_TOKEN; the one you have may have expired",
     ),
-    403: ("it lets nobody in who comes like this", "ask who runs it what the token may do"),
+    403: ("it lets nobody in who comes like this", "ask its operator for the rights of the token"),
     404: ("nothing is served at this path", "check the path of the address; usual is `/acp`"),
     405: ("it does not speak this protocol", "it may be served over ws:// only; check the address"),
     407: (
         "a proxy on the way wants a login",
         "give it as in HTTPS_PROXY=http://USER:PASSWORD@HOST",
     ),
-    410: ("what it served there is gone for good", "ask who runs it for the new address"),
+    410: ("the chain that it served there is gone for good", "ask who runs it for the new address"),
     429: ("too many clients are there, or too many requests came", "try again later"),
     501: ("it does not speak this protocol", "it may be served over ws:// only; check the address"),
     502: ("a server between finds no conductor behind it", "check that the chain is served"),
@@ -80,11 +80,11 @@ def _words(address: Address, error: OSError | TimeoutError) -> tuple[str, str]:
     if isinstance(error, TimeoutError):
         return f"no answer within {CONNECT:g} s", "check the address, and firewalls on the way"
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        return "there is no such socket", "start what listens there, or check the path"
+        return "there is no such socket", "start the server there, or check the path"
     if error.errno == errno.EACCES:
         return "its socket is not yours", "run this as the user who listens there"
     if error.errno == errno.ECONNREFUSED:
-        return "nobody listens there", "start what listens there, or check the address"
+        return "nobody listens there", "start the server there, or check the address"
     what = error.strerror or str(error) or type(error).__name__
     return what, "check the address, and the network"
 
@@ -114,7 +114,7 @@ def broken_off(address: Address) -> LinkError:
 def no_protocol(address: Address, why: str) -> LinkError:
     """The error for a server that does not speak what the address says."""
     return LinkError(
-        f"what answers at {address} does not speak this protocol: {why}",
+        f"the server at {address} does not speak this protocol: {why}",
         "check the address and its path",
         {"address": str(address)},
         is_final=True,

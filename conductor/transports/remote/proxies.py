@@ -112,7 +112,7 @@ async def _tunnel(connection: socket.socket, proxy: Proxy, address: Address) -> 
         raise failed(address, f"its proxy {proxy} broke off ({_why(error)})") from None
     answered = re.match(rb"HTTP/1\.[01] (\d{3})", head)
     if answered is None or not head.endswith(_END):
-        raise failed(address, f"what answers at {proxy} is no proxy")
+        raise failed(address, f"the server at {proxy} is no proxy")
     if answered[1] == b"407":
         raise failed(address, f"its proxy {proxy} wants a login, as in http://USER:PASSWORD@HOST")
     if not answered[1].startswith(b"2"):

@@ -41,7 +41,7 @@ _FRAGMENT: Final = 4 * 1024 * 1024
 _CODES: Final = {
     1001: "is shutting down",
     1002: "says that the rules of WebSocket were broken",
-    1003: "does not take what was sent",
+    1003: "refuses the message",
     1006: "was cut",
     1007: "says that a message was no UTF-8",
     1008: "refuses this client: a limit, or a rule of its own",
@@ -286,7 +286,7 @@ class WebSocket(asyncio.Protocol):
             )
         received, sent = self._protocol.close_rcvd, self._protocol.close_sent
         if wrong is not None and received is None and not isinstance(wrong, EOFError):
-            return Gone("broke the rules of WebSocket", hint="check what answers there")
+            return Gone("broke the rules of WebSocket", hint="check the server there")
         if received is None:
             finished = sent is not None and sent.code == 1000
             if finished:

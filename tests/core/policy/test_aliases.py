@@ -629,7 +629,7 @@ def test_without_its_component_the_session_is_itself_again_and_the_log_says_so()
         bound(pb)
         out = pb.router.bypassed("g", GONE)
         (warned,) = [one.text for one in out if isinstance(one, LogLine) and one.level == "warning"]
-        assert "the agent goes on without what it did in `S`" in warned
+        assert "the agent goes on without its work in `S`" in warned
         says(pb, "S", "S")
 
 

@@ -426,7 +426,7 @@ def test_a_handler_that_fails_breaks_no_rule(fails: str) -> None:
     with chain("down:session/prompt:carry", fails=fails) as pb:
         given(pb)
         pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": failed})
-        told = "what it had goes on as it came" if fails == "open" else "who asked gets the error"
+        told = "its message goes on as it came" if fails == "open" else "who asked gets the error"
         pb << Noted("warning", "g", f"it failed at `session/prompt`; {told}")
         if fails == "open":
             pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))

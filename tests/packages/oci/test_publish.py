@@ -243,7 +243,7 @@ def test_what_is_attached_has_one_layer(count: int) -> None:
     made = json.loads(artifact.attached(subject, BUNDLE, b"x").manifest)
     assert artifact.read_attached(json.dumps(made).encode(), subject.digest, BUNDLE) is not None
     made["layers"] *= count
-    with pytest.raises(ComponentError, match="has not one layer"):
+    with pytest.raises(ComponentError, match="has not exactly one layer"):
         artifact.read_attached(json.dumps(made).encode(), subject.digest, BUNDLE)
 
 

@@ -68,7 +68,7 @@ def test_a_changed_prompt_is_answered_and_told() -> None:
     agent = Agent(TURN)
     assert said(agent, id=1, method="session/prompt", params=prompt("a", "two")) != []
     assert agent.warnings == [
-        "`session/prompt` of session a is not what it was; it is answered as then"
+        "`session/prompt` of session a differs from the recorded one; it is answered as then"
     ]
 
 

@@ -190,5 +190,5 @@ def test_a_full_trace_says_so_in_its_last_line_and_once_in_the_log(
     assert most - 2 * len(event) < path.stat().st_size <= most
     assert json.loads(lines[-1]) == {"type": "_conductor", "full": most}
     assert reader.opened(str(path)).head().gaps == (
-        f"the trace was full at line {len(lines)}: what came then is not in it",
+        f"the trace was full at line {len(lines)}: later messages are not in it",
     )

@@ -47,9 +47,9 @@ WRONG = {
     CONTACT + '[most]\ndeny = ["everything"]': (3, "no right `everything`"),
     CONTACT + '[most]\nonly = ["read"]': (3, "`read` alone is no right"),
     CONTACT + '[most.limits]\nmemory_bytes = "much"': (3, "a size is a number of bytes"),
-    CONTACT + '[[required]]\nsource = "bundled"': (2, "what is required is one component"),
-    CONTACT + '[[required]]\nsource = "/opt/*.py"': (2, "what is required is one component"),
-    CONTACT + '[[required]]\nsha256 = "' + "0" * 64 + '"': (2, "what is required is one component"),
+    CONTACT + '[[required]]\nsource = "bundled"': (2, "a requirement names one component"),
+    CONTACT + '[[required]]\nsource = "/opt/*.py"': (2, "a requirement names one component"),
+    CONTACT + '[[required]]\nsha256 = "' + "0" * 64 + '"': (2, "a requirement names one component"),
     CONTACT
     + '[[required]]\nsource = "bundled:redact"\noptions = {on_failure = "restart+bypass"}': (
         4,
