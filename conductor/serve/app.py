@@ -1,4 +1,4 @@
-"""The HTTP side of a server: POST, GET, DELETE and WebSockets at one path, and what watches it."""
+"""The HTTP side of a server: POST, GET, DELETE and WebSockets at one path; paths for monitors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class App:
     async def _response(self, request: Request) -> Response | None:
         """The answer to a request, once it is clear who asks; None: it was sent."""
         headers, path = request.headers, request.path
-        # Two readers of a repeated header could disagree, a server in front and this one.
+        # A server in front and this server could disagree about a repeated header.
         if repeated := headers.repeated(http_rules.ONCE):
             raise Refused(400, f"the header `{repeated}` came twice")
         if path in ("/health", "/ready"):
@@ -73,7 +73,7 @@ class App:
         try:
             self._server.known(request, proof.principal)
         except ConductorError as error:
-            # A further one takes its place.
+            # A later request takes its place.
             raise Refused(429, f"{error.text}; {error.hint}", CLOSE) from None
 
     def _is_allowed_preflight(self, request: Request) -> bool:
@@ -222,7 +222,7 @@ class App:
 
     async def _linked(self, request: Request, proof: Proof, named: str) -> Response | None:
         """A WebSocket of a client that numbers its frames: a new connection, or the next link of
-        one."""
+        an old connection."""
         id_ = request.headers.get(http_rules.CONNECTION, "")
         if id_:
             found = self._server.connection(proof, id_)

@@ -50,16 +50,16 @@ class HubTransport:
         principal: str,
         give_up: Callable[[], None],
     ) -> None:
-        """`received` takes what the chain sends. `waiting`: the bytes of it that its home has not
-        taken. `full` is called when the chain takes no more, and when it does again. What waits
-        for the chain counts on the account of its principal; `give_up` is called when it has
-        waited too long."""
+        """`received` takes the frames of the chain. `waiting`: the bytes of these frames that the
+        chain's home has not taken. `full` is called when the chain takes no more, and when it does
+        again. Frames that wait for the chain count on the account of its principal; `give_up` is
+        called when they have waited too long."""
         self._received = received
         self._waiting = waiting
         self._full = full
         self._events: Events | None = None
         self._held: list[bytes] | None = []
-        """What the chain does not take yet; None: it takes all."""
+        """The frames that the chain does not take yet; None: the chain takes all."""
         self._holds = accounts.entry(principal, self)
         self._give_up = give_up
         self._is_full = False
@@ -102,7 +102,7 @@ class HubTransport:
             self._events.ended(Ended("has left", clean=True))
 
     def drained(self) -> None:
-        """Clients have taken some of what the chain sent."""
+        """Clients have taken some of the chain's frames."""
         if self._events is not None and not self._over:
             self._events.drained()
 
@@ -124,7 +124,7 @@ class HubTransport:
             self._held = []
 
     def resume(self) -> None:
-        """Hands over what was kept."""
+        """Hands over the frames that were kept."""
         held, self._held = self._held, None
         self._holds.set(0)
         if self._is_full:
@@ -146,7 +146,7 @@ class HubTransport:
         self._over = True
 
     def drop(self) -> None:
-        """The chain takes nothing any more, nor what waits for it."""
+        """The chain takes nothing any more; the frames that wait for it are dropped."""
         self._holds.close()
         if self._held is not None:
             self._held = []
@@ -158,7 +158,7 @@ class HubTransport:
         """Does nothing."""
 
     def go(self) -> None:
-        """What waits for the chain has waited too long."""
+        """The frames that wait for the chain have waited too long."""
         self._give_up()
         self.drop()
 
@@ -194,7 +194,8 @@ class Chain:
             self._ended("the server ends it", "connect again later")
             raise
         except Exception:
-            # Its clients must not wait for ever; who has started it says what it was.
+            # Clients must not wait for ever; the caller that has started the chain reports the
+            # defect.
             self._ended("the chain has ended by a defect", "see the log of the server")
             raise
         finally:

@@ -1,7 +1,7 @@
 """The network connections of HTTP clients: strangers at first, then a principal's.
 
-A WebSocket, a stream of events and a request each have one while they last; between two requests
-it is idle.
+A WebSocket, a stream of events and a request each have a connection while they last; between
+requests a connection is idle.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HttpAddress(HttpServer):
         self.set(server.settings)
 
     def set(self, settings: Settings) -> None:
-        """Who has not shown a token yet has the time of a login for everything."""
+        """A client without a token so far has the time of a login for everything."""
         self._patience = Patience(head=settings.login, body=settings.login)
 
     @property
@@ -62,10 +62,10 @@ class HttpAddress(HttpServer):
 
 
 class ClientSocket(Connection):
-    """One network connection, which has to show in time who it is from.
+    """One network connection. Its client must identify itself in time.
 
     Attributes:
-        holds: The bytes that have come on it and that nobody has taken yet.
+        holds: The bytes that have come on the connection and that nobody has taken yet.
     """
 
     def __init__(self, home: HttpAddress) -> None:
@@ -92,13 +92,13 @@ class ClientSocket(Connection):
         self.holds.set(self.held)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The connection is gone."""
         self._late.cancel()
         self._address.server.sockets.gone(self)
         self.holds.close()
         super().connection_lost(exc)
 
-    # -- as what it has sent counts (`conductor.transports.received.Reader`) ---------------------
+    # -- how its bytes count (`conductor.transports.received.Reader`) -----------------------------
 
     def wait(self) -> None:
         """Too much of its principal waits to be taken."""
@@ -111,7 +111,7 @@ class ClientSocket(Connection):
         self.flow()
 
     def go(self) -> None:
-        """It has kept others of its principal waiting for too long."""
+        """The connection has kept others of its principal waiting for too long."""
         if self._request is not None and self.lacks_body:
             why = "too many bytes of this principal are on their way; wait for them"
             self._request.fail(Refused(429, why, CLOSE))
@@ -134,7 +134,7 @@ class ClientSocket(Connection):
 
     @property
     def reached(self) -> bool | None:
-        """Whether the client's machine confirms what it is sent; None: nobody knows."""
+        """Whether the client's machine confirms the bytes sent to it; None: nobody knows."""
         raw = None if self._transport is None else self._transport.get_extra_info("socket")
         return None if raw is None else pulse.reached(raw)
 
@@ -153,7 +153,7 @@ class ClientSockets:
         self._of: dict[str, dict[ClientSocket, None]] = {}
 
     def take(self, socket: ClientSocket, principal: str, most: int) -> None:
-        """A socket has a request of a principal, who may have so many sockets. An idle one makes
+        """A socket has a request of a principal, who may have `most` sockets. An idle socket makes
         room. Raises `ConductorError`."""
         if socket.principal == principal:
             return

@@ -1,7 +1,7 @@
 """Connections of clients: each outlives its link for a grace time.
 
-A link is what the bytes come over: a WebSocket, a socket with lines, the requests of one HTTP
-client. A connection is one client's ACP connection; its hub knows it by its id.
+A link carries the bytes: a WebSocket, a socket with lines, the requests of one HTTP
+client. A connection is one client's ACP connection; its hub knows the connection by its id.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class State(enum.Enum):
     LINKED = "linked"
     """A client is there."""
     CUT = "cut"
-    """Its link is gone: the connection waits for the client to come back."""
+    """The link is gone: the connection waits for the client to come back."""
     CLOSED = "closed"
-    """It has ended for good."""
+    """The connection has ended for good."""
 
 
 class Event(enum.Enum):
-    """What happens to a connection."""
+    """The events of a connection."""
 
     LINK = "link"
-    """A link is there, also in place of another one."""
+    """A link is there, also in place of another link."""
     CUT = "cut"
-    """Its link is gone."""
+    """The link is gone."""
     CLOSE = "close"
     """The client has left, or was sent away, or did not come back in time."""
 
@@ -52,26 +52,26 @@ _MUCH: Final = "too much of its principal waits to be taken"
 
 
 class Outlet(Protocol):
-    """Takes the frames of one connection to its client, over whatever link there is."""
+    """Takes the frames of one connection to its client, over any kind of link."""
 
     drained: Callable[[], None]
-    """Called when some of what waited has left; the connection sets it."""
+    """Called when some of the waiting frames have left; the connection sets it."""
 
     def send(self, frame: bytes, session: str | None) -> None:
         """Takes a frame that leaves at the next `flush`, or when it can; it never blocks."""
 
     def flush(self) -> None:
-        """What `send` has taken leaves now, as far as it can."""
+        """Frames that `send` has taken leave now, as far as they can."""
 
     @property
     def waiting(self) -> int:
         """Bytes that were flushed and have not left yet."""
 
     def hold(self, held: bool) -> None:
-        """Whether the client has to wait with what it sends."""
+        """`held` says whether the client must stop sending for now."""
 
     def close(self, why: Farewell) -> None:
-        """Ends the link, once what waits has left if the client reads it."""
+        """Ends the link, once the waiting frames have left if the client reads them."""
 
 
 class Farewell(enum.Enum):
@@ -91,11 +91,11 @@ def new_id() -> str:
 
 
 class Keeper(Protocol):
-    """Has the connections of one principal: a room, or a lobby."""
+    """Holds the connections of one principal: a room, or a lobby."""
 
     @property
     def patience(self) -> float:
-        """Seconds that a client which sends no more has for its answers."""
+        """Seconds in which a client that sends no more gets its answers."""
 
     def is_bare(self, connection: Connection) -> bool:
         """Whether a connection has nothing that is worth a wait for its client."""
@@ -104,7 +104,7 @@ class Keeper(Protocol):
         """A client has sent a frame."""
 
     def drained(self, connection: Connection) -> None:
-        """A client has taken some of what waited for it."""
+        """A client has taken some of the frames that waited for it."""
 
     def cut(self, connection: Connection) -> None:
         """A link is gone."""
@@ -123,13 +123,13 @@ class Connection:
     """One client's connection.
 
     Attributes:
-        id: What the client knows it by; nobody can guess it.
+        id: The client's name for the connection; nobody can guess it.
         named: The chain of the configuration that the client asked for; empty: that of the command
             line.
-        state: Where it stands.
-        outlet: Where frames for the client go.
-        closed: Why it has ended; None: it has not.
-        proof: What the client has shown last of who it is; None: its address says that.
+        state: The state of the connection.
+        outlet: Takes frames for the client.
+        closed: Why the connection has ended; None: it has not.
+        proof: The client's last proof of its identity; None: its address is the proof.
     """
 
     def __init__(self, id_: str, room: Keeper, outlet: Outlet, named: str, grace: float) -> None:
@@ -142,11 +142,11 @@ class Connection:
         self.outlet = outlet
         outlet.drained = self.drained
         self.chains: set[str] = set()
-        """Those that have sent it something."""
+        """The chains that have sent the client something."""
         self._grace = grace
         self._expiry: asyncio.TimerHandle | None = None
         self._reasons: set[str] = set()
-        """Why the client has to wait."""
+        """The reasons why the client must wait."""
         self._goes_on = asyncio.Event()
 
     # -- its state -------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Connection:
             self._expiry = loop.call_later(self._grace, self.close, Farewell.LEFT)
 
     def close(self, why: Farewell = Farewell.LEFT) -> None:
-        """It ends for good."""
+        """The connection ends for good."""
         self.stay()
         if self._moves(Event.CLOSE):
             self.closed = why
@@ -208,12 +208,12 @@ class Connection:
             self._goes_on.set()
 
     def stay(self) -> None:
-        """It waits no more for its client, which may be there already."""
+        """The connection no longer waits for its client, which may be there already."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
 
-    # -- what passes -----------------------------------------------------------------------------
+    # -- frames ----------------------------------------------------------------------------------
 
     def received(self, frame: bytes) -> None:
         """The client has sent a frame."""
@@ -221,12 +221,12 @@ class Connection:
             self.room.received(self, frame)
 
     def drained(self) -> None:
-        """Some of what waited has left."""
+        """Some of the waiting frames have left."""
         self.room.drained(self)
 
     @property
     def paused(self) -> bool:
-        """Whether the client has to wait."""
+        """Whether the client must wait."""
         return bool(self._reasons)
 
     def pause(self, reason: str) -> None:
@@ -245,7 +245,7 @@ class Connection:
         else:
             self._reasons.discard(reason)
 
-    # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
+    # -- how its frames count (`conductor.transports.received.Reader`) ----------------------------
 
     def wait(self) -> None:
         """Too much of its principal waits to be taken."""
@@ -256,7 +256,7 @@ class Connection:
         self.resume(_MUCH)
 
     def go(self) -> None:
-        """It has kept others of its principal waiting for too long."""
+        """The client has kept others of its principal waiting for too long."""
         self.close(Farewell.LIMIT)
 
     async def may_send(self) -> None:

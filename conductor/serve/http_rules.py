@@ -1,6 +1,6 @@
-"""What an HTTP request of a client means: method, headers and body in, what to do out. Pure.
+"""The meaning of a client's HTTP request: method, headers and body in, a ruling out. Pure.
 
-Lenient, as a server has to be (ACP over HTTP as three official SDKs speak it): a session's header
+Lenient, as a server must be (ACP over HTTP as three official SDKs speak it): a session's header
 is not asked for where the message names the session, and an answer needs none. The names of headers
 are in lower case here.
 """
@@ -28,7 +28,7 @@ LAST_EVENT: Final = "last-event-id"
 METHODS: Final = ("GET", "POST", "DELETE")
 
 ONCE: Final = (*EVERYWHERE, CONNECTION, SESSION, NUMBER, LAST_EVENT)
-"""Headers that say who asks, for what."""
+"""Headers that identify the client and name its request's target."""
 
 _SHARED: Final = (wire.CONNECTION, wire.SESSION, wire.NUMBER)
 """Headers of ACP, which pages send and read."""
@@ -53,7 +53,7 @@ class Refuse(msgspec.Struct, frozen=True):
 
 
 class Open(msgspec.Struct, frozen=True):
-    """`initialize`: a new connection. Its answer is the answer of the request."""
+    """`initialize`: a new connection. The agent's answer is the answer of the HTTP request."""
 
     frame: bytes
     id: bytes
@@ -65,7 +65,7 @@ class Forward(msgspec.Struct, frozen=True):
     connection: str
     frame: bytes
     number: int | None
-    """The client's count of its messages: one that was taken already is ignored."""
+    """The client's count of its messages: a message that was taken already is ignored."""
 
 
 class Listen(msgspec.Struct, frozen=True):
@@ -101,12 +101,12 @@ def for_page(headers: Mapping[str, str], allowed: Iterable[str]) -> dict[str, st
 
 
 def is_preflight(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether a browser asks what a page may send: it shows no token with that."""
+    """Whether a browser asks what a page may send: such a request has no token."""
     return method == "OPTIONS" and "access-control-request-method" in headers
 
 
 def post(headers: Mapping[str, str], body: bytes) -> Ruling:
-    """What a POST means."""
+    """The ruling on a POST."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         return Refuse(415, "Content-Type must be application/json")
@@ -131,7 +131,7 @@ def post(headers: Mapping[str, str], body: bytes) -> Ruling:
 
 
 def get(headers: Headers) -> Ruling:
-    """What a GET without an upgrade means."""
+    """The ruling on a GET without an upgrade."""
     if not headers.accepts(wire.EVENTS):
         return Refuse(406, f"Accept must have {wire.EVENTS}")
     connection, session = headers.get(CONNECTION, ""), headers.get(SESSION)
@@ -146,7 +146,7 @@ def get(headers: Headers) -> Ruling:
 
 
 def delete(headers: Mapping[str, str]) -> Ruling:
-    """What a DELETE means."""
+    """The ruling on a DELETE."""
     connection = headers.get(CONNECTION, "")
     return End(connection) if connection else Refuse(400, "Acp-Connection-Id header required")
 

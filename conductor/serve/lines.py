@@ -1,6 +1,6 @@
 """Lines on a socket as a link: `unix:PATH` and `tcp://HOST:PORT`.
 
-The first line has to be `initialize`: a page that makes a browser send something here is turned
+The first line must be `initialize`: a page that makes a browser send something here is turned
 away at its first line.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _PARTING: Final = 2.0
 _LINES: Final = 8
-"""Lines that are taken in one go."""
+"""The most lines that are taken in one go."""
 
 
 class LinesOutlet:
@@ -42,7 +42,7 @@ class LinesOutlet:
         self._fd = fd
         self._writer = FdWriter(fd, self._on_drained, self._broken, half_close)
         self.ended: Callable[[], object] = lambda: None
-        """Called when the link has to be given back."""
+        """Called when the caller must give the link back."""
         self.broken: Callable[[], object] = lambda: None
         """Called when the client takes no more."""
         self.going_on: Callable[[], object] = lambda: None
@@ -68,7 +68,7 @@ class LinesOutlet:
             self._writer.write(data)
 
     def hold(self, held: bool) -> None:
-        """Whether the client has to wait with what it sends: who reads the socket sees to it."""
+        """`held` says whether the client must stop sending for now; the socket's reader obeys."""
         if not held:
             self.going_on()
 
@@ -92,7 +92,7 @@ class LinesOutlet:
         self._writer.close()
 
     def close(self, why: Farewell) -> None:
-        """Ends the link, once what waits has left."""
+        """Ends the link, once the waiting frames have left."""
         del why
         self.flush()
         self._writer.finish()
@@ -119,9 +119,9 @@ class LinesLink:
         """Whether too much of its principal waits to be taken."""
         self._turns = server.turns
         self._lines: deque[bytes] = deque()
-        """Those that wait for their turn."""
+        """The lines that wait for their turn."""
         self._over: tuple[OSError | None] | None = None
-        """How what comes has ended."""
+        """How the client's lines have ended; None: they have not."""
         most = server.settings.message
         self._reader = FdReader(fd, most, self._received, self._oversized, self._end, self._count)
         self._loop = asyncio.get_running_loop()
@@ -201,13 +201,13 @@ class LinesLink:
         else:
             self._reader.resume()
 
-    # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
+    # -- how its lines count (`conductor.transports.received.Reader`) ----------------------------
 
     def _count(self) -> None:
         self._holds.set(self._reader.held)
 
     def wait(self) -> None:
-        """Reads no more for now."""
+        """Stops reading for now."""
         self._held_up = True
         self._flow()
 
@@ -217,7 +217,7 @@ class LinesLink:
         self._flow()
 
     def go(self) -> None:
-        """It has kept others waiting for too long."""
+        """The client has kept others waiting for too long."""
         if self._connection is None:
             self.turn_away()
         else:
@@ -237,7 +237,7 @@ class LinesLink:
         if self._connection is None:
             self.turn_away()
         elif error is None and not self._outlet.is_hung_up:
-            # It sends no more, and may still read: `printf … | nc -U` does that.
+            # The client sends no more, and may still read: `printf … | nc -U` does that.
             self._outlet.broken = self._connection.close
             self._connection.finish()
         elif error is None:

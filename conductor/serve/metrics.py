@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """What only grows."""
+    """Counts that only grow."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -20,7 +20,7 @@ class Counts:
 
 
 def present(rooms: Collection[Served]) -> dict[str, int]:
-    """What there is now, by what it is."""
+    """The present counts, by name."""
     return {
         "connections": sum(len(room.connections) for room in rooms),
         "chains": sum(len(room.running) for room in rooms),

@@ -1,10 +1,10 @@
-"""Which principal has which session, also after a restart of the server.
+"""The owners of sessions, also after a restart of the server.
 
-A session has one owner: who opened it last. Agents choose the ids, and some count: then the session
-of before with the same id is another one, and nobody can go on with it.
+A session has one owner: the principal that opened it last. Agents choose the ids, and some count:
+then an earlier session with the same id is another session, and nobody can go on with it.
 
-One line a session is appended to a file that only the user may read: who, and the session. A line
-that begins with `-` takes one back.
+One line a session is appended to a file that only the user may read: the owner, and the session. A
+line that begins with `-` takes a session back.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from conductor.core import json_text
 from conductor.spec import private_files
 
 _MOST: Final = 100_000
-"""Sessions of one principal; then the oldest is forgotten."""
+"""The most sessions of one principal; the oldest are forgotten."""
 _REWRITE: Final = 4
 """The file is written anew when it has so many times the lines that it needs."""
 
 
 class Ownership(Protocol):
-    """Who has which session."""
+    """Knows the owners of sessions."""
 
     def has(self, principal: str, session: str) -> bool:
         """Whether a session is the principal's."""
@@ -41,11 +41,11 @@ class Ownership(Protocol):
 
 
 class Owners:
-    """Who has which session. Without a file it lasts as long as the process."""
+    """Knows the owners of sessions. Without a file it does so as long as the process lives."""
 
     def __init__(self, path: str = "", sole: str | None = None) -> None:
-        """`sole`: the one principal of the server, who has every session that nobody else has: an
-        agent knows sessions of before. Raises `OSError` for a file that cannot be used."""
+        """`sole`: the only principal of the server, who owns every session that nobody else owns:
+        an agent knows earlier sessions. Raises `OSError` for a file that cannot be used."""
         self._path = path
         self._sole = sole
         self._of: dict[str, dict[str, None]] = {}

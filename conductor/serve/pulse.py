@@ -1,8 +1,8 @@
 """The pulse of a WebSocket: whether its client is still there.
 
-A client that is there answers a ping. But nobody can expect that while something stands before the
-ping or its answer: a client that has not taken what was written before it, or a server that does
-not read because its chain takes no more. Then only the network is judged: the client's machine
+A client that is there answers a ping. But nobody can expect an answer while something stands before
+the ping or its answer: a client that has not taken what was written before it, or a server that
+does not read because its chain takes no more. Then only the network is judged: the client's machine
 still confirms what it gets, also where the client itself does not read.
 """
 
@@ -17,15 +17,15 @@ from typing import Final, Protocol
 BEAT: Final = 15.0
 """Seconds between two looks."""
 _GONE: Final = 4
-"""Looks in a row without an answer to a ping, until a client is taken for gone …"""
+"""The number of looks in a row without an answer to a ping until a client is taken for gone."""
 _UNREACHED: Final = 2
-"""… and for how many of them one counts at which the client's machine confirms nothing."""
+"""The number of looks that one look counts for, if the client's machine confirms nothing at it."""
 _TRIES: Final = 5
 """How often the system sends something in vain until a machine is taken for unreached."""
 
 
 class Link(Protocol):
-    """What a pulse looks at."""
+    """The link that a pulse looks at."""
 
     @property
     def heard(self) -> int:
@@ -37,7 +37,7 @@ class Link(Protocol):
 
     @property
     def reached(self) -> bool | None:
-        """Whether the client's machine confirms what it is sent; None: the system does not say."""
+        """Whether the client's machine confirms the bytes sent; None: the system does not say."""
 
     def turn_away(self) -> None:
         """Ends the link at once."""
@@ -77,7 +77,7 @@ class Pulse:
         return True
 
     def _missed(self, pending: int) -> int:
-        """For how many looks without a sign this one counts."""
+        """The number of looks without a sign that this look counts for."""
         link = self._link
         if link.heard != self._heard:
             return 0
@@ -104,7 +104,7 @@ def unconfirmed(connection: socket.socket) -> int:
 
 
 def reached(connection: socket.socket) -> bool | None:
-    """Whether the other machine confirms what it is sent; None: the system does not say."""
+    """Whether the other machine confirms the bytes sent to it; None: the system does not say."""
     if sys.platform != "linux":
         return None
     try:

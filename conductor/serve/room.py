@@ -1,6 +1,6 @@
-"""What one principal has on a server: its hub, its connections and its running chains.
+"""The room of one principal on a server: its hub, its connections and its running chains.
 
-Performs what the hub asks for. No chain of one room ever meets a connection of another.
+Performs the effects of the hub. No chain of one room ever meets a connection of another.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ CHAIN: Final = 12
 
 
 class Room(Served):
-    """The hub of one principal, and what it needs of the world.
+    """The hub of one principal, with its connections and chains.
 
     Attributes:
-        principal: Whose it is.
+        principal: The principal of the room.
         draining: Whether no turn may begin any more.
     """
 
@@ -64,15 +64,15 @@ class Room(Served):
         self.connections: dict[str, Connection] = {}
         self.chains: dict[str, Chain] = {}
         self._ending: set[Chain] = set()
-        """Those that nobody needs any more, and which still run."""
+        """The chains that nobody needs any more, and that still run."""
         self._readers: dict[str, dict[Connection, None]] = {}
-        """By chain, the connections that it has sent something, the first one first: that is its
-        home, and the chain waits until it has read. No other client makes a chain wait."""
+        """By chain, the connections that it has sent something. The first connection is the chain's
+        home: the chain waits until the home has read. No other client makes a chain wait."""
         self._effects: deque[tuple[Effect, str]] = deque()
         self._performing = False
         self._finishing = {}
         self._sent: dict[Connection, None] = {}
-        """Those that have been sent something since the last flush."""
+        """The connections that were sent something since the last flush."""
 
     @property
     def is_empty(self) -> bool:
@@ -87,8 +87,8 @@ class Room(Served):
     # -- connections -----------------------------------------------------------------------------
 
     def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
-        """A client connects; `id_` is that of its connection, if it has one already. Raises
-        `ConductorError` if there are too many."""
+        """A client connects; `id_` is the id of its connection, if there is an id already. Raises
+        `ConductorError` if there are too many connections."""
         connection = Connection(id_ or new_id(), self, outlet, named, self.server.settings.linger)
         self.hub.joined(connection.id, named=named)
         self.connections[connection.id] = connection
@@ -112,7 +112,8 @@ class Room(Served):
 
     @property
     def descriptors(self) -> int:
-        """How many its chains need, about: each connection may begin one, unless they share."""
+        """The number of descriptors that the room's chains need, about: each connection may begin a
+        chain, unless they share."""
         chains = len(self.running)
         return CHAIN * (
             chains if self.server.settings.share else max(chains, len(self.connections))
@@ -150,7 +151,7 @@ class Room(Served):
             self.server.changed()
 
     def go_on(self, connection: Connection) -> None:
-        """Its chains may send it more."""
+        """The chains of a connection may send it more."""
         for name in connection.chains:
             if (chain := self.chains.get(name)) is not None:
                 chain.transport.drained()
@@ -162,8 +163,8 @@ class Room(Served):
         self._perform(self.hub.overdue(self._clock()))
 
     def _perform(self, effects: Iterable[Effect], chain: str = "") -> None:
-        """Performs effects in order, also those that come of them, and has what is sent leave.
-        `chain` has caused them."""
+        """Performs effects in order, also the effects that follow from them, and lets frames leave.
+        `chain` is the cause of the effects."""
         self._queue(effects, chain)
         self._settle()
 
@@ -177,7 +178,7 @@ class Room(Served):
                 self.server.changed()
 
     def _queue(self, effects: Iterable[Effect], chain: str) -> None:
-        """Performs effects in order. What clients are sent waits for `_flush`."""
+        """Performs effects in order. Frames for clients wait for `_flush`."""
         if self._performing:
             self._effects += [(effect, chain) for effect in effects]
             return
@@ -185,13 +186,13 @@ class Room(Served):
         try:
             for effect in effects:
                 self._perform_one(effect, chain)
-            while self._effects:  # what has come of these
+            while self._effects:  # the effects that follow from these
                 self._perform_one(*self._effects.popleft())
         finally:
             self._performing = False
 
     def _flush(self) -> None:
-        """What clients were sent leaves."""
+        """Frames for clients leave."""
         if not self._sent:
             return
         sent, self._sent = self._sent, {}
@@ -274,7 +275,7 @@ class Room(Served):
         return next(iter(self._readers.get(name, ())), None)
 
     def _held_up(self, name: str, full: bool) -> None:
-        """A chain takes no more, or takes more again: its clients wait, and nobody else."""
+        """A chain takes no more, or takes more again: only its own clients wait."""
         for connection in self._readers.get(name, ()):
             if full:
                 connection.pause(f"{_FULL}: {name}")
@@ -282,7 +283,7 @@ class Room(Served):
                 connection.resume(f"{_FULL}: {name}")
 
     def _give_up(self, name: str) -> None:
-        """A chain has not taken what has come for it: its clients go."""
+        """A chain has not taken its frames in time: its clients are sent away."""
         for connection in [*self._readers.get(name, ())]:
             connection.close(Farewell.LIMIT)
 
@@ -301,7 +302,7 @@ class Room(Served):
         self.server.changed()
 
     def set(self) -> None:
-        """Its server has other settings from now on; connections that are there stay."""
+        """The server has new settings from now on; existing connections stay."""
         self.hub.limits = hub_limits(self.server.settings)
 
     def reload(self) -> None:

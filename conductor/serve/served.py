@@ -1,4 +1,4 @@
-"""What a server has of one principal, whatever it is: a room, or a lobby."""
+"""The part of a server that belongs to one principal: a room, or a lobby."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNREAD: Final = "its client does not read"
 
 
 class Served(Keeper, Protocol):
-    """What a server has of one principal.
+    """The part of a server that belongs to one principal.
 
     Attributes:
         server: The server.
@@ -38,7 +38,7 @@ class Served(Keeper, Protocol):
     connections: dict[str, Connection]
     draining: bool
     _finishing: dict[Connection, None]
-    """Those whose clients send no more, and still wait for answers."""
+    """The connections whose clients send no more, and still wait for answers."""
 
     @property
     def is_empty(self) -> bool:
@@ -76,11 +76,11 @@ class Served(Keeper, Protocol):
 
     @property
     def patience(self) -> float:
-        """Seconds that a client which sends no more has for its answers."""
+        """Seconds in which a client that sends no more gets its answers."""
         return self.server.settings.wind_down
 
     def waits(self, connection: Connection) -> bool:
-        """Whether a client has sent what is not answered."""
+        """Whether a client has a request without an answer."""
 
     def take(self, connection: Connection, frame: bytes) -> None:
         """A client has sent a frame, which may pass."""
@@ -97,14 +97,14 @@ class Served(Keeper, Protocol):
             self.flush_to(connection)
 
     def flush_to(self, connection: Connection) -> None:
-        """What a client was sent leaves. A client that leaves much unread has to wait."""
+        """The frames for a client leave. A client that leaves much unread must wait."""
         connection.outlet.flush()
         unread = self.server.settings.unread
         if self.leaves_much(connection, unread // 2, unread):
             connection.pause(_UNREAD)
 
     def drained(self, connection: Connection) -> None:
-        """A client has taken some of what waited for it."""
+        """A client has taken some of the frames that waited for it."""
         if connection.outlet.waiting <= self.server.settings.unread // 2:
             connection.resume(_UNREAD)
         self.go_on(connection)
@@ -128,8 +128,8 @@ class Served(Keeper, Protocol):
             connection.close(why)
 
     def leaves_much(self, one: Connection, most: int, unread: int) -> bool:
-        """Whether a client leaves more than `most` bytes unread, or more than half of what is free
-        of twice `unread`, which all clients together may leave."""
+        """Whether a client leaves more than `most` bytes unread, or more than half of the free
+        bytes. All clients together may leave twice `unread`."""
         waiting = one.outlet.waiting
         if waiting <= _LITTLE or waiting > most:
             return waiting > most
@@ -142,7 +142,7 @@ class Served(Keeper, Protocol):
             chain.stop()
 
     def set(self) -> None:
-        """Its server has other settings from now on; connections that are there stay."""
+        """The server has new settings from now on; existing connections stay."""
 
     def reload(self) -> None:
         """All chains read their configuration again."""

@@ -44,21 +44,21 @@ _MESSAGES: Final = 8
 _LOOK: Final = 1.0
 """Seconds between two looks for turns that take too long, and for tokens that have expired."""
 _END: Final = 10.0
-"""Seconds that chains have to end after their clients have been sent away."""
+"""Seconds in which chains must end after their clients have been sent away."""
 
 
 class Server:
     """Serves chains at addresses.
 
     Attributes:
-        settings: How it is set.
+        settings: The settings of the server.
         complain: Writes a warning.
-        gate: Whom it lets in.
-        draining: Whether it is about to end.
-        more_numbers: Those of what stands behind it, in the text format of Prometheus.
+        gate: Decides whom the server lets in.
+        draining: Whether the server is about to end.
+        more_numbers: The metrics of a fleet behind the server, in the text format of Prometheus.
         received: The bytes that have come and that nobody has taken yet.
-        turns: Whose of them are looked at.
-        is_ready: Whether clients can be sent here, as far as what stands behind it is concerned.
+        turns: Says whose bytes are looked at next.
+        is_ready: Whether a fleet behind the server can take clients; without a fleet always.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class Server:
         complain: Callable[[str], None],
         make: Callable[[str, Server], Served],
     ) -> None:
-        """`chains`: the names below `/acp/`; an empty one stands for `/acp` itself. `make` makes
-        what there is of a principal."""
+        """`chains`: the names below `/acp/`; an empty name stands for `/acp` itself. `make` makes
+        the room or the lobby of a principal."""
         self.settings = settings
         self.gate = gate
         self.draining = False
@@ -98,7 +98,7 @@ class Server:
         self._https: list[HttpAddress] = []
         self._tasks = TaskGroup(self._failed)
         self._serving = contextlib.AsyncExitStack()
-        """What ends with it."""
+        """The contexts that end with the server."""
 
     async def __aenter__(self) -> Self:
         await self._serving.enter_async_context(self._tasks)
@@ -138,8 +138,8 @@ class Server:
         self._changed.set()
 
     def join(self, proof: Proof | None, outlet: Outlet, named: str, id_: str = "") -> Connection:
-        """A client connects; `proof` is what it has shown, None at an address that only the user
-        can reach. Raises `ConductorError`."""
+        """A client connects. `proof` is the client's proof of its identity; None at an address that
+        only the user can reach. Raises `ConductorError`."""
         principal = proof.principal if proof is not None else LOCAL
         connection = self.admit(principal, outlet, named, id_)
         connection.proof = proof
@@ -171,7 +171,7 @@ class Server:
         return found
 
     def kept(self, principal: str) -> Kept:
-        """What the streams of a principal keep."""
+        """The bytes that the streams of a principal keep."""
         return self._kept.setdefault(principal, Kept())
 
     def ended(self) -> None:
@@ -219,7 +219,7 @@ class Server:
             del self._rooms[principal]
 
     def counts(self) -> dict[str, int]:
-        """What there is now: `rooms`, `connections`, `chains`, `sessions`, `open_turns`."""
+        """The present counts: `rooms`, `connections`, `chains`, `sessions`, `open_turns`."""
         return {"rooms": len(self._rooms), **metrics.present(self._rooms.values())}
 
     def metrics(self) -> str:
@@ -319,7 +319,7 @@ class Server:
                 await asyncio.wait(left)
 
     def set(self, settings: Settings, chains: Container[str]) -> None:
-        """Other settings hold from now on; what listens, and connections that are there, stay."""
+        """The server has new settings from now on; its addresses and existing connections stay."""
         self.settings = settings
         self.received.most = _MESSAGES * settings.message
         self._chains = chains
@@ -355,7 +355,7 @@ def _bound(address: Address) -> socket.socket:
 
 
 def _bound_path(path: str) -> socket.socket:
-    """A socket that only this user may open; one that nobody serves any more is replaced."""
+    """A socket that only this user may open. A socket that nobody serves any more is replaced."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -53,4 +53,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     origin: tuple[str, ...] = ()
     """Origins of web pages that may connect."""
     set_by: Mapping[str, str] = {}
-    """Who set which of them, where a file did."""
+    """The origin of each setting that a file or a variable set."""

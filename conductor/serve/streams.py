@@ -1,8 +1,8 @@
-"""The streams of one HTTP client: that of its connection, and one for each session.
+"""The streams of one HTTP client: a stream for its connection, and a stream for each session.
 
-Each event has a number. A reader that comes back with the number of the last one it has gets what
-follows, as long as that is kept. A session that nobody reads is heard on the connection's stream:
-all clients take messages there.
+Each event has a number. A reader that comes back with the number of its last event gets the events
+behind it, as long as they are kept. A session that nobody reads is heard on the connection's
+stream: all clients take messages there.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from conductor.serve.connections import Farewell
 
 _AT_ONCE: Final = 64
-"""Events that one write to a reader has at most …"""
+"""The most events in one write to a reader."""
 _BYTES_AT_ONCE: Final = 256 * 1024
-"""… and after how many bytes there is no further one."""
+"""The bytes after which a write takes no further event."""
 _KEPT: Final = 16 * 1024 * 1024
-"""Bytes of events that are kept of a stream after they were written: so much may be on its way …"""
+"""The most bytes of written events that a stream keeps: so much may be on its way."""
 _KEPT_QUIET: Final = 1024 * 1024
-"""… and so much of one that has been quiet for a while, or where all streams of a principal keep
-`_KEPT_ALL`."""
+"""The same for a stream that has been quiet for a while, and for all streams while those of their
+principal keep `_KEPT_ALL`."""
 _KEPT_ALL: Final = 64 * 1024 * 1024
 _QUIET: Final = 4
 """How often nothing comes in the time of `Reader.take` until a stream is quiet."""
@@ -41,7 +41,7 @@ _STREAMS: Final = 1024
 
 
 class Kept:
-    """What the streams of all clients of a principal keep, in bytes."""
+    """The bytes that the streams of all clients of a principal keep."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -53,11 +53,11 @@ class Kept:
 
 
 class Sizes:
-    """What all streams of a client have, in bytes.
+    """The bytes in all streams of a client.
 
     Attributes:
-        waiting: Of events that have not been written to a reader.
-        kept: Of events that were written, and may have to be written once more.
+        waiting: The bytes of events that have not been written to a reader.
+        kept: The bytes of events that were written, and may be needed once more.
     """
 
     def __init__(self, together: Kept) -> None:
@@ -72,7 +72,7 @@ class Sizes:
 
 
 class Stream:
-    """One stream: events that wait, and those that were written last."""
+    """One stream: the events that wait, and the last events that were written."""
 
     def __init__(self, sizes: Sizes) -> None:
         self._all = sizes
@@ -113,12 +113,12 @@ class Stream:
         self._trim(_KEPT_QUIET if self._all.together.is_much else _KEPT)
 
     def forget(self) -> None:
-        """Nobody comes back for what was written."""
+        """Nobody comes back for the events that were written."""
         self._count(-self._kept_bytes)
         self._kept.clear()
 
     def settle(self) -> None:
-        """Nothing has come for a while: what was written has arrived, or its reader is gone."""
+        """Nothing has come for a while: the written events have arrived, or no reader is left."""
         self._trim(_KEPT_QUIET)
 
     def _trim(self, most: int) -> None:
@@ -135,7 +135,7 @@ class Stream:
         return self._number - len(self.waiting)
 
     def rewind(self, after: int) -> bool:
-        """What follows an event waits once more; False: that is not kept any more."""
+        """The events behind an event wait once more; False: they are not kept any more."""
         written = self.written
         if after > self._number or written - after > len(self._kept):
             return False
@@ -168,11 +168,11 @@ class Reader:
 
     @property
     def after(self) -> int:
-        """The number of the event that the next one follows."""
+        """The number of the last event before the next one."""
         return self.stream.written
 
     async def take(self, seconds: float) -> list[bytes] | None:
-        """The next events; an empty list after so many seconds without one; None: it is over."""
+        """The next events; an empty list after so many seconds without any; None: the end."""
         while not self.stream.waiting or self.over:
             if self.over or self._streams.closed:
                 return None
@@ -204,12 +204,13 @@ class Streams:
     """Takes frames for one HTTP client.
 
     Attributes:
-        opening: Gets the answer to `initialize`, which goes into the body of its own answer.
-        closed: Whether nothing more comes.
+        opening: Gets the answer to `initialize`, which goes into the body of the HTTP answer.
+        closed: Whether no more frames come.
     """
 
     def __init__(self, opening: bytes, kept: Kept) -> None:
-        """`opening`: the id of `initialize`. `kept`: what its principal keeps."""
+        """`opening`: the id of `initialize`. `kept`: the bytes that the principal's streams
+        keep."""
         self.drained: Callable[[], None] = lambda: None
         self.closed = False
         self.opening: asyncio.Future[tuple[bytes, bool]] = (
@@ -219,7 +220,7 @@ class Streams:
         self._sizes = Sizes(kept)
         self._own = Stream(self._sizes)
         self._of: dict[str, Stream] = {}
-        """By session; those whose readers have left come in the order in which they did."""
+        """By session; streams whose readers have left come in the order in which they left."""
         self._taken: set[int] = set()
         self._low = 0
 
@@ -251,7 +252,7 @@ class Streams:
         stream.put(frame)
 
     def flush(self) -> None:
-        """Does nothing: who reads takes what is there."""
+        """Does nothing: a reader takes the frames that are there."""
 
     def _answers(self, frame: bytes) -> bool | None:
         """Whether a frame answers `initialize` with an error; None: it is no answer to it."""
@@ -296,8 +297,8 @@ class Streams:
 
     def _new(self, session: str) -> Stream:
         unnamed = [one for one, stream in self._of.items() if not stream.named]
-        # One whose reader has left stays while there is room: its client may only be cut, and what
-        # comes for it then may not go another way.
+        # A stream whose reader has left stays while there is room: its client may only be cut, and
+        # events for it then may not go another way.
         left = [one for one in unnamed if self._of[one].reader is None]
         if len(unnamed) >= _UNNAMED and left:
             del self._of[left[0]], unnamed[0]
@@ -309,8 +310,8 @@ class Streams:
         return stream
 
     def _forgotten(self) -> bool:
-        """Forgets the stream whose reader left first, of those that have nothing for one: their
-        sessions are most likely closed. Whether there is one."""
+        """Forgets the stream whose reader left first, among streams without a waiting event: their
+        sessions are most likely closed. Returns whether there is such a stream."""
         for session, stream in self._of.items():
             if stream.reader is None and not stream.waiting:
                 stream.forget()
@@ -334,12 +335,12 @@ class Streams:
         if self.closed:
             stream.forget()
         if session is not None and self._of.get(session) is stream:
-            self._of[session] = self._of.pop(session)  # the last one that a reader has left
+            self._of[session] = self._of.pop(session)  # the last stream that a reader has left
         while self._sizes.together.is_much and self._forgotten():
             pass
 
     def close(self, why: Farewell) -> None:
-        """What waits leaves, then all streams end."""
+        """The waiting events leave, then all streams end."""
         del why
         self.closed = True
         if not self.opening.done():

@@ -1,8 +1,8 @@
 """A WebSocket as a link.
 
-A plain one carries one JSON text a frame, in total order, and what was on its way when it is cut is
-lost: its client comes back by `session/load`. One with the subprotocol `conductor.link.1` carries
-numbered packets (`conductor.link`), and goes on over the next WebSocket.
+A plain WebSocket carries one JSON text a frame, in total order. Frames on their way at a cut are
+lost: its client comes back by `session/load`. A WebSocket of the subprotocol `conductor.link.1`
+carries numbered packets (`conductor.link`), and goes on over the next WebSocket.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PACKET: Final = 1024 * 1024
 """Bytes of a WebSocket's message that is a packet."""
 
 _AT_ONCE: Final = 64 * 1024
-"""Bytes that are written at once, unless one text is longer."""
+"""The most bytes that are written at once, unless one text is longer."""
 _PARTING: Final = 2.0
-"""Seconds that what waits has to leave before the link ends."""
+"""Seconds that waiting frames have to leave before the link ends."""
 _LEAVING: Final = 1001
 _PROTOCOL: Final = 1002
 _NO_TEXT: Final = 1007
@@ -36,11 +36,11 @@ _LEFT: Final = (1000, 1005)
 _REASON: Final = 123
 """Bytes of the text with which a socket closes, at most."""
 _ACK: Final = 0.02
-"""Seconds after which the client hears what has come, if nothing is sent before."""
+"""Seconds after which the client hears which packets have come, if nothing is sent before."""
 
 
 class SocketOutlet:
-    """Frames that leave over one WebSocket. Once that is gone they are dropped."""
+    """Frames that leave over one WebSocket. They are dropped once the WebSocket is gone."""
 
     def __init__(self) -> None:
         self.drained: Callable[[], None] = lambda: None
@@ -68,7 +68,7 @@ class SocketOutlet:
             self._taken.append(frame)
 
     def flush(self) -> None:
-        """Sends what the socket takes."""
+        """Sends the frames that the socket takes."""
         self._queue += self._taken
         self._bytes += sum(map(len, self._taken))
         self._taken.clear()
@@ -89,12 +89,12 @@ class SocketOutlet:
                 self.drop()
 
     def hold(self, held: bool) -> None:
-        """Whether the client has to wait with what it sends."""
+        """`held` says whether the client must stop sending for now."""
         if not held and self._socket is not None:
             self._socket.go_on()
 
     def drop(self) -> None:
-        """The socket is gone, and what waited for it."""
+        """The socket is gone; the frames that waited for it are dropped."""
         self._gone = True
         self._taken.clear()
         self._queue.clear()
@@ -102,7 +102,7 @@ class SocketOutlet:
         self.drained()
 
     def close(self, why: Farewell) -> None:
-        """Ends the socket, once what waits has left."""
+        """Ends the socket, once the waiting frames have left."""
         self.flush()
         if not self._is_closing and self._socket is not None:
             self._is_closing = True
@@ -119,7 +119,7 @@ class LinkedOutlet:
         self.failed: Callable[[], None] = lambda: None
         """Called when the link cannot go on."""
         self.holds: Entry | None = None
-        """What has come of frames that are not complete."""
+        """The bytes that have come of incomplete frames."""
         self._link = Link(epoch, Limits(frame=message, queue=max(unread, message)))
         self._socket: WebSocket | None = None
         self._ack: asyncio.TimerHandle | None = None
@@ -147,7 +147,7 @@ class LinkedOutlet:
         self._write()
 
     def cut(self, socket: WebSocket) -> bool:
-        """A WebSocket is gone; whether it was the one in use."""
+        """A WebSocket is gone. Returns whether the link used it."""
         if socket is not self._socket:
             return False
         self._socket = None
@@ -163,7 +163,7 @@ class LinkedOutlet:
             self._refuse(_POLICY, error)
 
     def flush(self) -> None:
-        """Sends what the socket and the client take."""
+        """Sends the frames that the socket and the client take."""
         self._write()
 
     def received(self, packet: bytes) -> list[bytes]:
@@ -198,7 +198,7 @@ class LinkedOutlet:
             socket.send((packet,))
 
     def hold(self, held: bool) -> None:
-        """Whether the client has to wait with what it sends."""
+        """`held` says whether the client must stop sending for now."""
         if held:
             self._link.pause()
         else:
@@ -206,15 +206,15 @@ class LinkedOutlet:
             self._write()
 
     def close(self, why: Farewell) -> None:
-        """Ends the socket, once what waits has left."""
+        """Ends the socket, once the waiting frames have left."""
         if self.holds is not None:
             self.holds.close()
         self._write()
         self._end(*why.value)
 
     def _refuse(self, code: int, error: LinkError) -> None:
-        """Ends the connection, and says why: what a socket has brought once never comes again, so
-        nothing behind it could be taken either."""
+        """Ends the connection, with the reason. A socket's frames never come a second time, so
+        nothing behind a bad frame could be taken either."""
         text = error.text.encode()[:_REASON].decode(errors="ignore")
         self._end(code, text)
         self.failed()
@@ -228,7 +228,7 @@ class LinkedOutlet:
 
 
 async def read(socket: WebSocket, connection: Connection) -> None:
-    """Takes what a client sends, until its link is gone."""
+    """Takes the frames of a client, until its link is gone."""
 
     def take(text: bytes) -> bool:
         if connection.paused:
@@ -249,8 +249,8 @@ async def read(socket: WebSocket, connection: Connection) -> None:
 
 
 async def read_packets(socket: WebSocket, connection: Connection, outlet: LinkedOutlet) -> None:
-    """The same for a client that numbers what it sends. It waits by what it may send: its packets
-    also say what it has."""
+    """The same for a client that numbers its frames. Credit makes this client wait: its packets are
+    read all the time, since they also say which packets it has."""
 
     def take(packet: bytes) -> bool:
         for frame in outlet.received(packet):

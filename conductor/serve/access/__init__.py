@@ -1,1 +1,1 @@
-"""Who may connect: names of hosts, origins of pages, and tokens that show who a client is."""
+"""Decides who may connect: names of hosts, origins of pages, and tokens that identify a client."""

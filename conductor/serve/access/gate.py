@@ -15,31 +15,31 @@ from conductor.serve.access.proof import Proof
 from conductor.transports.host import is_named
 
 LOCAL: Final = "local"
-"""The one principal of a server that asks for no token."""
+"""The only principal of a server that asks for no token."""
 
 BEARER: Final = "acp.bearer."
 """How a subprotocol begins that is the token of a page: pages can set no headers on WebSockets."""
 
 
 CHALLENGE: Final = (("www-authenticate", 'Bearer realm="conductor"'),)
-"""What an answer has where the client may come again with a token."""
+"""The headers of an answer after which the client may come again with a token."""
 
 
 class Issuer(Protocol):
-    """Who else vouches for tokens (`conductor.serve.access.oidc`).
+    """Vouches for tokens that the file does not have (`conductor.serve.access.oidc`).
 
     Attributes:
-        name: What its proofs are by.
+        name: The member `by` of its proofs.
     """
 
     name: bytes
 
     async def proof(self, token: str) -> Proof:
-        """What a token shows. Raises `Refused`."""
+        """The proof that a token gives. Raises `Refused`."""
 
 
 class Gate:
-    """What a server lets in.
+    """Decides whom a server lets in.
 
     Attributes:
         issuer: None: only the file counts.
@@ -64,7 +64,7 @@ class Gate:
         self._clock = clock
 
     def become(self, other: Gate) -> None:
-        """Lets in whom another one would."""
+        """Takes over the rules of another gate."""
         self.names, self.allowed, self.open = other.names, other.allowed, other.open
         self._known = other._known
         if self.issuer is None or other.issuer is None or self.issuer.name != other.issuer.name:
@@ -78,7 +78,7 @@ class Gate:
             raise Refused(403, "pages of this origin may not connect")
 
     async def proof(self, headers: Mapping[str, str]) -> Proof:
-        """What a request shows of who it is from. Raises `Refused`."""
+        """The proof of a request's sender. Raises `Refused`."""
         self.check_place(headers)
         if self.open:
             return Proof(LOCAL)

@@ -1,7 +1,7 @@
 """The keys by which an issuer of OpenID Connect signs.
 
-One fetch at a time, with one deadline and a bound on its bytes, whatever the issuer sends. A key
-that is known never waits for it. What a stranger makes up costs the issuer one fetch a minute.
+One fetch at a time, with one deadline and a bound on its bytes, whatever the issuer sends. A known
+key never waits for a fetch. Keys that a stranger makes up cost the issuer one fetch a minute.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from conductor.http.request import Refused
 from conductor.serve.access.gate import CHALLENGE
 
 DEADLINE: Final = 10.0
-"""Seconds for one fetch, from its beginning to its last byte."""
+"""Seconds for one whole fetch."""
 LARGEST: Final = 1024 * 1024
 """Bytes of a document of the issuer."""
 FRESH: Final = 300.0
-"""Seconds after which the keys are read again, while those that are known count on: a key that is
-withdrawn must go."""
+"""Seconds after which the keys are read again: a withdrawn key must go. Until then all known keys
+stay valid."""
 STALE: Final = 900.0
-"""Seconds after which they count no more."""
+"""Seconds after which known keys are no longer valid."""
 AGAIN: Final = 60.0
 """Seconds between two fetches."""
 
@@ -109,7 +109,7 @@ class IssuerKeys:
             fetched.set()
 
     async def _place(self, session: Any) -> str:
-        """Where the keys are. Raises `Refused` and what a fetch raises."""
+        """The URL of the keys. Raises `Refused` and the errors of a fetch."""
         where = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
         about = await _document(session, where)
         place = about.get("jwks_uri") if isinstance(about, dict) else None
@@ -121,7 +121,7 @@ class IssuerKeys:
 
 
 def is_secure(url: str) -> bool:
-    """Whether nobody on the way can forge what comes from a URL: by TLS, or from this machine."""
+    """Whether nobody on the way can forge the content of a URL: by TLS, or from this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -147,8 +147,8 @@ async def _document(session: Any, where: str) -> Any:
 
 
 def _keys(about: Any) -> dict[str, jwt.PyJWK]:
-    """The keys of a set that sign, by their ids; those of kinds that nobody knows here are left
-    out. Raises `ValueError`."""
+    """The keys of a set that sign, by their ids; keys of unknown kinds are left out. Raises
+    `ValueError`."""
     listed = about.get("keys") if isinstance(about, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it is no set of keys")

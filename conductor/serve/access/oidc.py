@@ -34,8 +34,8 @@ class Oidc:
         clock: Callable[[], float] = time.monotonic,
         deadline: float = DEADLINE,
     ) -> None:
-        """`start` starts a task. `deadline`: seconds that the issuer has to send its keys. Raises
-        `UsageError`."""
+        """`start` starts a task. `deadline`: the seconds that the issuer has to send its keys.
+        Raises `UsageError`."""
         if not is_secure(issuer):
             raise UsageError(
                 f"the issuer `{issuer}` is no https URL", "write it as it names itself"
@@ -51,7 +51,7 @@ class Oidc:
         self._keys = IssuerKeys(issuer, clock, deadline, start)
 
     async def proof(self, token: str) -> Proof:
-        """What a token shows: its principal is `sub`. Raises `Refused`."""
+        """The proof that a token gives: its principal is `sub`. Raises `Refused`."""
         if len(token) > _LONGEST:
             raise Refused(401, "the token is too long", CHALLENGE)
         try:

@@ -1,7 +1,7 @@
-"""From which pages a server may be called. Pure.
+"""The pages that may call a server. Pure.
 
-A page of somebody else must not reach a server on the user's machine by its own script. By which
-names one may call it is in `conductor.transports.host`.
+The script of a foreign page must not reach a server on the user's machine. The names by which a
+server may be called are in `conductor.transports.host`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_origin(text: str) -> bool:
 
 
 def _normal(origin: str) -> str:
-    """An origin in one spelling; empty: it is none."""
+    """An origin in one spelling; empty: the text is no origin."""
     try:
         split = urlsplit(origin.strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""By what a server knows who a client is."""
+"""The proof by which a server knows who a client is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Proof(msgspec.Struct, frozen=True):
 
     principal: str
     by: bytes = b""
-    """The digest of a token of the file, or the issuer of one; empty: no token was asked for."""
+    """The digest of a token of the file, or a token's issuer; empty: no token was asked for."""
     until: float | None = None
-    """When the issuer's token ends, in seconds since 1970. Until when one of the file is valid
-    stands there."""
+    """When the issuer's token ends, in seconds since 1970. None for a token of the file: the file
+    says how long it is valid."""

@@ -46,7 +46,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def digest(token: str) -> bytes:
-    """What the file has of a token."""
+    """The digest that the file has of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -26,7 +26,7 @@ _POLICIES: Final = {
     "none": "none",
     "after_message": "full",
 }
-"""What may be asked for, and what is applied."""
+"""The history policies that a client may ask for, each with the policy that is applied."""
 _NULL: Final = Raw(b"null")
 
 
@@ -134,7 +134,7 @@ class Attaching:
     # -- parts ---------------------------------------------------------------------------------
 
     def _names(self, asked: Asked) -> bool:
-        """Whether a request names a session; without one it is refused."""
+        """Whether a request names a session; a request without a session is refused."""
         if asked.scope is None:
             self._floor.refuse(asked, INVALID_PARAMS, f"`{asked.method}` needs a `sessionId`")
         return asked.scope is not None
@@ -165,8 +165,7 @@ class Attaching:
             client.client_id = wanted[:200]
 
     def _replay(self, session: Live, client: Client, *, full: bool, ends: bool = False) -> int:
-        """Sends what has been, and with `ends` that this was all; returns how many updates of the
-        history that were."""
+        """Sends the history, and with `ends` its end. Returns the number of updates sent."""
         shown = session.history.frames if full else []
         for frame in [*shown, *([frames.update(session.id, REPLAYED)] if ends else [])]:
             self._floor.tell(client, frame, session.id)
@@ -177,7 +176,7 @@ class Attaching:
 
 
 def _result(session: Live, client: Client, policy: str, replayed: int) -> dict[str, object]:
-    """What a client that has attached is answered."""
+    """The answer to a client that has attached."""
     complete = policy != "full" or session.history.complete
     return {
         **session.members,

@@ -1,4 +1,4 @@
-"""What a hub asks the shell to do. Frames have no newline at their end."""
+"""The effects that a hub asks the shell for. Frames have no newline at their end."""
 
 from __future__ import annotations
 

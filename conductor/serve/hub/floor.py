@@ -1,5 +1,5 @@
-"""The state of a hub, its effects as they come, and what is done with every request: it is
-accepted, passed on, taken back and answered. Every part of the hub works on it."""
+"""The state of a hub, its effects as they come, and the steps of every request: it is accepted,
+passed on, taken back and answered. Every part of the hub works on it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from conductor.serve.hub.state import Asked, Chain, Client, Hop, Live
 VIEWER: Final = "this client is a viewer"
 
 _LOGGED: Final = 20
-"""Answers of one hop to no request that the log names."""
+"""The answers of one hop to no request that the log names."""
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
 
 
 class Floor:
-    """Who is there, and what is to be sent.
+    """The clients and chains that are there, and the effects to perform.
 
     Attributes:
         out: the effects of the call that is being performed.
@@ -52,7 +52,7 @@ class Floor:
         self.turning: dict[Live, None] = {}
         self.out: list[Effect] = []
         self.opened: list[Client] = []
-        """Clients whose `initialize` is answered: what they have sent behind it goes on."""
+        """Clients whose `initialize` is answered: their messages behind it go on."""
         self.again: list[Asked] = []
         """Requests that have waited, and are to be looked at once more."""
 
@@ -106,8 +106,8 @@ class Floor:
         raise Malformed(INVALID_REQUEST, text, known)
 
     def pass_on(self, asked: Asked, hop: Hop, params: Params | None = None) -> bool:
-        """A hop gets a request; whether it has room for one more. `params`: in place of those that
-        came."""
+        """Passes a request to a hop. Returns False if the hop has no room for another request.
+        `params`: in place of the request's own."""
         if len(hop.sent) >= self.limits.open_requests:
             return False
         hop.last_id += 1
@@ -124,12 +124,12 @@ class Floor:
             self.full(asked, f"a chain has at most {most} open requests")
 
     def cancelled(self, asked: Asked) -> None:
-        """Who has a request hears that it is cancelled."""
+        """Tells all hops that have a request that it is cancelled."""
         for hop, id_ in asked.to.items():
             self.send(hop, frames.cancel(id_))
 
     def take_back(self, asked: Asked, hop: Hop) -> None:
-        """A hop need not answer a request any more; what it answers goes nowhere."""
+        """Tells a hop that its answer to a request is not needed; the answer will go nowhere."""
         id_ = asked.to.pop(hop)
         hop.sent.pop(id_, None)
         hop.taken_back[id_] = None
@@ -140,7 +140,7 @@ class Floor:
     # -- answers -------------------------------------------------------------------------------
 
     def answered(self, hop: Hop, message: Message) -> Asked | None:
-        """A hop answers: the request, which it has no more. None: it has none under this id."""
+        """A hop answers. Returns the request, which the hop no longer has; None: unknown id."""
         key = canonical_id(message.id) if isinstance(message.id, Raw) else None
         asked = hop.sent.pop(key or b"", None)
         if asked is not None:
@@ -182,13 +182,13 @@ class Floor:
         self.refuse(asked, RESOURCE_NOT_FOUND, text, sessionId=asked.scope)
 
     def own(self, asked: Asked, client: Client) -> Chain | None:
-        """The own chain of who sent a request; without one the request is refused."""
+        """The own chain of a request's sender; without a chain the request is refused."""
         if client.chain is None:
             self.refuse(asked, INTERNAL_ERROR, *client.ended)
         return client.chain
 
     def refuse_held(self, client: Client, error: Raw) -> None:
-        """`initialize` has failed: what was sent behind it is answered with the same error."""
+        """`initialize` has failed: the requests behind it are answered with the same error."""
         held, client.held, client.held_bytes = client.held, [], 0
         for one in held:
             if isinstance(one, Asked):
@@ -207,8 +207,8 @@ class Floor:
         return found
 
     def find(self, client: Client, session: str) -> Live | None:
-        """The live session that an id means to a client: one that it is attached to, else one of
-        its own chain, else the eldest."""
+        """The live session that an id means to a client: a session it is attached to, else a
+        session of its own chain, else the eldest."""
         found = client.attached.get(session)
         if found is None and client.chain is not None:
             found = client.chain.sessions.get(session)

@@ -1,6 +1,7 @@
-"""Frames as a hub writes them: as those of `conductor.core.jsonrpc`, without a newline at the end.
+"""Frames as a hub writes them: like frames of `conductor.core.jsonrpc`, without a newline at the
+end.
 
-A link is a line, a text of a WebSocket or an event: what ends a frame is the shell's.
+A link carries a line, a text of a WebSocket or an event: the shell writes the end of a frame.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class Handshake:
         return None
 
     def _visit(self, asked: Asked, client: Client, version: int | None, id_: str) -> None:
-        """A client that only attaches needs no chain: the hub answers it. With the id of a session
-        it says which one it wants, and speaks its version, so that all before it do as well."""
+        """A client that only attaches needs no chain: the hub answers it. The client may name a
+        session: then it speaks that session's version, and so do all before it."""
         session = self._floor.find(client, id_) if id_ else None
         most = 2 if session is None else session.chain.version
         client.version = min(2 if version == 2 else 1, most)
@@ -113,7 +113,7 @@ class Handshake:
 
     @staticmethod
     def _read(chain: Chain, body: Raw) -> None:
-        """Notes what a chain can do, and adds to it what the hub can: `session/attach`."""
+        """Notes the capabilities of a chain, and adds the hub's: `session/attach`."""
         chain.ready, chain.result = True, bytes(body)
         members = read_members(body)
         if members is None:
@@ -131,7 +131,7 @@ class Handshake:
 
 
 def _same(raw: Raw) -> bytes:
-    """A JSON text in one spelling, to compare it."""
+    """A JSON text in one spelling, for a comparison."""
     try:
         return encode(decode(raw), order="sorted")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,6 +1,6 @@
 """The history of live sessions: the updates that a hub keeps for those who attach.
 
-Frames are kept as they are, so what a client gets is what the others got.
+Frames are kept as they are: a client gets the same frames as the clients before it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from conductor.core.policy.key_table import STATE_KIND, SUGGESTIONS_KIND
 
 REPLAYED: Final = "replay_complete"
 _PASSING: Final = (STATE_KIND, REPLAYED, SUGGESTIONS_KIND)
-"""Kinds that are no part of a history: how a turn stood, the end of one replay, and what the agent
-thought that the user would say next."""
+"""Kinds that are no part of a history: the state of a turn, the end of a replay, and the agent's
+guess of the user's next words."""
 
 
 class Budget:
@@ -39,8 +39,8 @@ class History:
 
     Attributes:
         size: its bytes.
-        complete: whether it goes back to the session's beginning.
-        state: how the agent has last said that the session is; empty: it has not.
+        complete: whether the history goes back to the session's beginning.
+        state: the agent's last update about the session's state; empty: none has come.
     """
 
     def __init__(self, budget: Budget, *, complete: bool) -> None:
@@ -68,7 +68,7 @@ class History:
             self._budget.fit(self)
 
     def shorten(self, most: int) -> None:
-        """Drops the oldest updates until it has no more bytes than this."""
+        """Drops the oldest updates until the rest has at most `most` bytes."""
         while self._frames and self.size > most:
             dropped = len(self._frames.popleft())
             self.size -= dropped
@@ -81,6 +81,6 @@ class History:
         self.complete = True
 
     def close(self) -> None:
-        """Ends it; its bytes count no more."""
+        """Ends the history; its bytes no longer count."""
         self.shorten(-1)
         self._budget.histories.pop(self, None)

@@ -1,4 +1,4 @@
-"""The hub: the connections and the chains of one principal, and who is attached to which session.
+"""The hub: the connections and the chains of one principal, and the clients of each session.
 
 Pure: frames in, effects out; there is no clock and nothing waits.
 """
@@ -59,7 +59,7 @@ class Hub:
     Args:
         shares: whether a connection joins a running chain of the principal that fits.
         owns: whether a session that is not live is the principal's, by its id.
-        limits: what the principal may cost.
+        limits: the bounds of the principal's cost.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Hub:
 
     @property
     def limits(self) -> HubLimits:
-        """What the principal may cost. Others hold at once; what is above them already stays."""
+        """The bounds of the principal's cost. New limits hold at once; all above them stays."""
         return self._floor.limits
 
     @limits.setter
@@ -113,8 +113,8 @@ class Hub:
         self._floor.clients[connection] = client
 
     def cut(self, connection: str, is_cut: bool = True) -> None:
-        """The link of a connection is cut, or there is one again. The connection keeps all it has:
-        the shell keeps the frames for it, and questions wait."""
+        """The link of a connection is cut, or there is a link again. The connection keeps all it
+        has: the shell keeps the frames for it, and questions wait."""
         known = self._floor.clients.get(connection)
         if known is not None:
             known.cut = is_cut
@@ -133,8 +133,8 @@ class Hub:
         return known is not None and bool(known.received)
 
     def left(self, connection: str, error: tuple[str, str] | None = None) -> list[Effect]:
-        """A connection has ended for good. Its open requests are answered with an error of this
-        text and hint, if there is one: then its client still reads."""
+        """A connection has ended for good. With `error`, a text and a hint, its open requests are
+        answered with an error: the client then still reads."""
         gone = self._floor.clients.get(connection)
         if gone is None:
             return []
@@ -254,7 +254,7 @@ class Hub:
         out, floor.out = floor.out, []
         return out
 
-    # -- what there is -------------------------------------------------------------------------
+    # -- counts --------------------------------------------------------------------------------
 
     @property
     def open_turns(self) -> int:

@@ -1,4 +1,4 @@
-"""What one principal may cost a server."""
+"""The bounds of one principal's cost to a server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class HubLimits(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int = 1_000
     """Live sessions at once."""
     attached: int = 32
-    """Connections attached to one session."""
+    """Connections that are attached to one session."""
     open_requests: int = 1_000
-    """Requests of one connection without an answer, and of one chain."""
+    """Requests without an answer, of one connection and of one chain."""
     history_bytes: int = 16 * 1024 * 1024
-    """Bytes of updates kept of one session …"""
+    """Bytes of updates that are kept of one session."""
     all_history_bytes: int = 256 * 1024 * 1024
-    """… and of all sessions of the hub."""
+    """Bytes of updates that are kept of all sessions of the hub."""
     prompt_seconds: float | None = None
     """How long a turn may take; then it is cancelled. None: any time."""
     cancel_seconds: float = 30.0

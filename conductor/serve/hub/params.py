@@ -1,4 +1,4 @@
-"""What a hub reads of params; all else stays as it came."""
+"""The parts of params that a hub reads; the rest stays as it came."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def session_of(params: Params) -> str | None:
 
 
 def update_at(frame: bytes) -> SessionUpdate | None:
-    """What a frame says that is a `session/update` as a router writes it: nearly all are. It was
-    read there, so it is read once here. None: it must be looked at as any other."""
+    """The update of a frame that is a `session/update` as a router writes it: nearly all are. The
+    router has read it, so one look is enough here. None: the frame must be read in full."""
     read = _notification.find(frame) if frame.startswith(_UPDATE) else None
     return None if read is None or read.id is not UNSET else read.params
 
 
 def update_of(params: Params) -> SessionUpdate:
-    """What the params of a `session/update` say."""
+    """The update in the params of a `session/update`."""
     return _update.find(params) or SessionUpdate(sessionId=headings.session_of(params))
 
 
@@ -66,7 +66,7 @@ def blocks_of(params: Params) -> list[Raw]:
 def plain(params: Params) -> Params:
     """Params in which the session stands once, as the hub has read it.
 
-    What a chain makes of a second one, or of one whose name is written with escapes, nobody knows;
+    Nobody knows how a chain reads a second session, or a name that is written with escapes,
     nor what an agent does with `session_id` beside `sessionId`.
     """
     if isinstance(params, UnsetType):
@@ -83,5 +83,5 @@ def plain(params: Params) -> Params:
 
 
 def inner(whole: Raw | bytes | UnsetType | None, *names: str) -> dict[str, Raw]:
-    """The members of an object within objects; none where one is missing or no object."""
+    """The members of an object within objects; empty where an object is missing or is no object."""
     return read_members(member_at(whole, *names) if names else whole) or {}

@@ -1,7 +1,7 @@
-"""Questions: requests of a chain's, and which clients have them.
+"""Questions: the requests of a chain, and the clients that have them.
 
-Permissions and elicitations go to all drivers of a session, and the first answer wins. What takes
-the client's machine (`fs/*`, `terminal/*`) and all else goes to the home client.
+Permissions and elicitations go to all drivers of a session, and the first answer wins. Requests
+that need the client's machine (`fs/*`, `terminal/*`) and all others go to the home client.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOBODY: Final = {
     PERMISSION: b'{"outcome":{"outcome":"cancelled"}}',
     ELICITATION: b'{"action":"cancel"}',
 }
-"""What a question of a method is answered where no driver is left."""
+"""The answers to questions, by method, where no driver is left."""
 
 
 def neither() -> tuple[bytes, Raw]:
@@ -58,7 +58,7 @@ class Questions:
         """A chain asks.
 
         Raises:
-            Malformed: its request is none, or one too many.
+            Malformed: the request is none, or there are too many.
         """
         asked = self._floor.accept(chain, id_, method, params)
         try:
@@ -75,7 +75,7 @@ class Questions:
         return self._left(asked)
 
     def _to(self, asked: Asked, chain: Chain) -> list[Client]:
-        """Who gets a question."""
+        """The clients that get a question."""
         session = asked.session
         if asked.method.startswith(MCP_FAMILIES):
             return self._servers.of(chain, asked.method, asked.params)
@@ -99,20 +99,20 @@ class Questions:
 
     @staticmethod
     def _viewers(asked: Asked) -> list[Client]:
-        """Who sees a question for permission and may not answer it."""
+        """The clients that see a question for permission and may not answer it."""
         if asked.method != PERMISSION or asked.session is None:
             return []
         return [one for one in asked.session.speaking() if not asked.session.drives(one)]
 
     def _shown(self, asked: Asked, viewers: list[Client]) -> None:
-        """Viewers see what is asked, as an update."""
+        """Viewers see the question, as an update."""
         if viewers and asked.scope is not None:
             names = {"requestId": Raw(asked.raw_id), "request": asked.params}
             frame = frames.update(asked.scope, "permission_requested", **names)
             self._floor.tell_all(viewers, frame, asked.scope)
 
     def cancelled(self, chain: Chain, params: Params) -> None:
-        """A chain does not need an answer any more; it gets one all the same."""
+        """A chain no longer needs an answer; it gets an answer all the same."""
         about = member_at(params, "requestId")
         asked = None if about is None else chain.received.get(canonical_id(about) or b"")
         if asked is not None:
@@ -121,10 +121,10 @@ class Questions:
     # -- from a client -------------------------------------------------------------------------
 
     def answered(self, client: Client, message: Message) -> None:
-        """A client answers. What it was never asked, or another has answered, goes nowhere.
+        """A client answers. An answer to no question, or to an answered question, goes nowhere.
 
         Raises:
-            Malformed: it is no answer.
+            Malformed: the message is no answer.
         """
         if not isinstance(message.id, Raw):
             raise Malformed(INVALID_REQUEST, "a message has a method, or it is a response")
@@ -196,21 +196,21 @@ class Questions:
         self._left(asked)
 
     def moved(self, session: Live, before: Client, after: Client) -> None:
-        """What waits for a home client that is cut goes to the one in its place."""
+        """The questions of a home client that is cut go to the client in its place."""
         for asked in session.questions:
             if not asked.asks_all and before in asked.to:
                 self._floor.take_back(asked, before)
                 self._floor.pass_on(asked, after)
 
     def stopped(self, session: Live, by: Client | None) -> None:
-        """A turn is cancelled: who does that answers the questions it has (ACP), and the hub those
-        that it does not have."""
+        """A turn is cancelled. The client that cancels answers the questions it has (ACP); the hub
+        answers the rest."""
         for asked in [*session.questions]:
             if asked.asks_all and (by is None or by not in asked.to):
                 self._abandon(asked)
 
     def abandoned(self, asked: list[Asked]) -> None:
-        """A session, or a chain, is there no more."""
+        """The session or chain of these questions is gone."""
         for one in asked:
             self._abandon(one)
 
@@ -219,7 +219,7 @@ class Questions:
             self._abandon(asked)
 
     def _abandon(self, asked: Asked) -> None:
-        """A question needs no answer any more; the chain gets one all the same."""
+        """A question no longer needs an answer; the chain gets an answer all the same."""
         body = _NOBODY.get(asked.method)
         if body is not None:
             self._reply(asked, b"result", body)

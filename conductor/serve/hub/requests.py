@@ -1,4 +1,5 @@
-"""What clients send: whether it may pass, whose session it is about, what its answer changes."""
+"""The messages of clients: whether they may pass, whose session they are about, and the changes
+that their answers make."""
 
 from __future__ import annotations
 
@@ -55,16 +56,16 @@ _UNATTACHED: Final = frozenset(
         *("archive", "close", "delete", "fork", "options", "set_title", "status", "unarchive"),
     )
 )
-"""What a client may ask about a session that it is not attached to."""
+"""The requests that a client may make about a session that it is not attached to."""
 _SEEING: Final = frozenset(("session/attach", "session/detach", LIST, "session/status"))
-"""What a client that may only watch may ask for."""
+"""The requests that a client that only watches may make."""
 _NEW: Final = "session/new"
 _EDITOR: Final = "_scp/"
 _DRIVE: Final = "send `session/attach` with the role `driver` first"
 
 
 class Requests:
-    """The part of a hub that takes what clients send, and the answers to their requests."""
+    """The part of a hub that takes the messages of clients, and the answers to their requests."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class Requests:
         return None
 
     def _hold(self, sender: Client, one: Asked | Message, message: Message) -> bool:
-        """Keeps what was sent behind `initialize`; whether there is room."""
+        """Keeps a message that came behind `initialize`. Returns whether there is room."""
         limits, size = self._floor.limits, size_of(message.params)
         if len(sender.held) >= limits.open_requests:
             return False
@@ -139,7 +140,7 @@ class Requests:
         return True
 
     def released(self, sender: Client) -> None:
-        """`initialize` is answered: what was sent behind it goes on, in order."""
+        """`initialize` is answered: the messages behind it go on, in order."""
         held, sender.held, sender.held_bytes = sender.held, [], 0
         for one in held:
             if isinstance(one, Asked):
@@ -148,8 +149,9 @@ class Requests:
                 self._notified(sender, str(one.method), one)
 
     def _notified(self, sender: Client, method: str, message: Message) -> None:
-        """A notification goes to the chain of its session, if its sender drives that; else to the
-        sender's own. What may not pass is dropped: nothing answers a notification."""
+        """A notification goes to the chain of its session if its sender drives the session, else to
+        the sender's own chain. A notification that may not pass is dropped: nothing answers a
+        notification."""
         if method == CANCEL:
             return self._cancelled(sender, message)
         if not sender.ready and sender.chain is not None:
@@ -191,7 +193,7 @@ class Requests:
     # -- to the chain --------------------------------------------------------------------------
 
     def take(self, asked: Asked) -> None:
-        """A client asks, or what it has asked has waited for long enough."""
+        """Takes a request of a client: a new request, or a request that has waited long enough."""
         client, floor = asked.client, self._floor
         if client is None:
             return None
@@ -231,8 +233,8 @@ class Requests:
         return self._floor.refuse(asked, INVALID_PARAMS, text, hint)
 
     def _of_editor(self, asked: Asked, client: Client, own: Chain) -> None:
-        """A request about what an editor shows, for its one session: to the chain all its clients
-        are one editor, so the hub names the session."""
+        """A request about something that an editor shows, for its one session. To the chain all its
+        clients are one editor, so the hub names the session."""
         driven = [id_ for id_, one in own.sessions.items() if one.drives(client)]
         if len(driven) != 1:
             sessions = counted(len(driven), "session")

@@ -1,9 +1,9 @@
 """MCP servers over ACP: which client of a chain offers one, and which has a connection to it.
 
 A chain that is shared is one client to its components, and they name no session when they use a
-server. So an address belongs to one client: who else offers it, or speaks for it, is refused. What
-comes for an address that no client has goes to the only client of a chain, and to nobody where a
-chain has several.
+server. So an address belongs to one client: another client that offers it or speaks for it is
+refused. A message for an address that no client has goes to the only client of a chain, and to
+nobody where a chain has several.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SERVER, _LINK = "server", "connection"
 _LINKS: Final = ("connectionId", "connection_id")
 _URL: Final = "acp:"
 _MOST: Final = 4096
-"""Servers that the clients of one chain offer."""
+"""The most servers that the clients of one chain offer."""
 
 
 class Servers:
@@ -33,7 +33,7 @@ class Servers:
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
 
-    # -- who offers one --------------------------------------------------------------------------
+    # -- offers ----------------------------------------------------------------------------------
 
     def offer(self, asked: Asked, chain: Chain) -> bool:
         """A client opens a session with servers of its own; False: its request is refused."""
@@ -55,8 +55,7 @@ class Servers:
 
     @staticmethod
     def renewed(asked: Asked, chain: Chain, client: Client) -> None:
-        """A client loads a live session: what it offers there was offered before, by a link of
-        before."""
+        """A client loads a live session: an earlier link offered its servers before."""
         for address in _offered(asked):
             holder = chain.servers.get(address)
             if holder is not None and holder.cut:
@@ -79,7 +78,7 @@ class Servers:
 
     @staticmethod
     def of(chain: Chain, method: str, params: Params) -> list[Client]:
-        """The client whose server a message is for; none, or one."""
+        """The client whose server a message is for; none, or one client."""
         address = _address(method, params)
         holder = chain.servers.get(address)
         if method.endswith("/disconnect") and address[0] == _LINK:
@@ -92,7 +91,7 @@ class Servers:
 
     @staticmethod
     def is_others(sender: Client, chain: Chain, method: str, params: Params) -> bool:
-        """Whether a message is one of a server that another client has."""
+        """Whether a message is about a server that another client has."""
         if not method.startswith(MCP_FAMILIES):
             return False
         return chain.servers.get(_address(method, params), sender) is not sender
@@ -115,7 +114,7 @@ def _offered(asked: Asked) -> frozenset[tuple[str, str]]:
 
 
 def _address(method: str, params: Params) -> tuple[str, str]:
-    """What an MCP message is for, as servers and messages have it alike."""
+    """The address that an MCP message is for, in one form for servers and messages."""
     members = read_members(params) or {}
     link = next((one for name in _LINKS if (one := text_of(members.get(name)))), None)
     if link is not None:

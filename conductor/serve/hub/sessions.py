@@ -42,7 +42,7 @@ class Sessions:
             self._send(asked, chain)
 
     def _has_room(self, asked: Asked, chain: Chain) -> bool:
-        """Whether one more session may become live; otherwise its request is refused."""
+        """Whether another session may become live; otherwise its request is refused."""
         most = self._floor.limits.sessions
         live = sum(map(len, self._floor.live.values()))
         opening = sum(one.method in MAKES_ONE for one in chain.sent.values())
@@ -56,7 +56,7 @@ class Sessions:
             self._floor.forward(asked, chain, plain(asked.params))
 
     def begun(self, asked: Asked, chain: Chain, member: bytes, body: Raw) -> None:
-        """The agent has answered one of those."""
+        """The agent has answered a request for a new session."""
         id_ = text_of(member_at(body, "sessionId")) if member == b"result" else ""
         if not id_:
             self._floor.finish(asked, member, body)
@@ -82,8 +82,7 @@ class Sessions:
     def load(
         self, asked: Asked, client: Client, chain: Chain, session: Live | None, *, replays: bool
     ) -> None:
-        """The agent opens a session that is not live, or replays one whose history is not
-        complete."""
+        """The agent opens a session, or replays a live session with an incomplete history."""
         id_ = asked.scope or ""
         if session is None:
             if not self._has_room(asked, chain):
@@ -107,7 +106,7 @@ class Sessions:
         """The agent has answered it."""
         session = asked.session
         assert session is not None
-        if session.loading is not asked:  # it is live no more
+        if session.loading is not asked:  # the session is no longer live
             return self._floor.finish(asked, member, body)
         if member == b"error":
             for one in session.waiting if session.provisional else ():
@@ -128,7 +127,7 @@ class Sessions:
             self.forget(session, close=False)
 
     def _settled(self, session: Live) -> None:
-        """What has waited for the agent goes on."""
+        """The requests that have waited for the agent go on."""
         session.loading = None
         self._floor.again += session.waiting
         session.waiting = []
@@ -163,7 +162,7 @@ class Sessions:
             session.home = client
 
     def leave(self, session: Live, client: Client) -> None:
-        """A client is attached no more."""
+        """A client is no longer attached."""
         del session.attached[client]
         del client.attached[session.id]
         self._without(session, client)
@@ -171,7 +170,7 @@ class Sessions:
             self.forget(session, close=_needed(session.chain))
 
     def _without(self, session: Live, client: Client) -> None:
-        """A session goes on with one driver less, if it was one."""
+        """A session loses a driver, if the client was a driver."""
         for asked in [*session.questions]:
             if client in asked.to:
                 self._questions.withdrawn(asked, client)
@@ -184,8 +183,8 @@ class Sessions:
     # -- how they end ----------------------------------------------------------------------------
 
     def forget(self, session: Live, *, close: bool = True, error: Raw | None = None) -> None:
-        """A session is live no more; `close`: the agent still has it, and hears of that. `error`:
-        why the chain has ended. Clients that know of `session/attach` hear of it."""
+        """A session is no longer live; `close`: the agent still has the session, and is told.
+        `error`: why the chain has ended. Clients that know of `session/attach` are told."""
         chain, floor = session.chain, self._floor
         if not session.is_live:
             return

@@ -1,4 +1,4 @@
-"""Who is there: clients, chains, live sessions, and what is open between them."""
+"""The state of a hub: clients, chains, live sessions, and the open requests between them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from conductor.core.session import WORK, Work, WorkEvent
 from conductor.serve.hub.history import History
 
 _MOST_SUBAGENTS: Final = 4096
-"""Sessions of sub-agents of one chain; the oldest are forgotten."""
+"""The most sessions of sub-agents of one chain; the oldest are forgotten."""
 _LONGEST: Final = 200
-"""Characters of what a client says of itself."""
+"""The most characters of a client's name and version."""
 
 
 @dataclass(eq=False, slots=True)
@@ -30,11 +30,11 @@ class Hop:
     ready: bool = False
     """Whether `initialize` is answered. The own chain of a client may have ended since."""
     received: dict[bytes, Asked] = field(default_factory=dict)
-    """What it has asked without an answer, by id."""
+    """The requests from this hop without an answer, by id."""
     sent: dict[bytes, Asked] = field(default_factory=dict)
-    """What it was asked and has not answered, by the id that it got."""
+    """The requests to this hop without an answer, by the id that it got."""
     taken_back: dict[bytes, None] = field(default_factory=dict)
-    """Ids of what needs its answer no more; it answers some all the same."""
+    """Ids of requests that no longer need this hop's answer; it answers some all the same."""
     dropped: int = 0
     """Answers that were dropped: nobody had asked."""
     last_id: int = 0
@@ -50,11 +50,11 @@ class Client(Hop):
     """Whether it may only watch."""
     cut: bool = False
     chain: Chain | None = None
-    """Its own chain; it may be attached to sessions of others."""
+    """The client's own chain; the client may be attached to sessions of other chains."""
     ended: tuple[str, str] = ("", "")
-    """Why it has no chain of its own any more, and what to do."""
+    """Why the client no longer has a chain of its own, and what to do."""
     info: dict[str, str] = field(default_factory=dict)
-    """Its name and version, as it introduced itself."""
+    """The client's name and version, as it introduced itself."""
     client_id: str = ""
     """How other clients are shown it."""
     attached: dict[str, Live] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Client(Hop):
     """Whether it only attaches to live sessions, and so has no chain of its own."""
 
     def introduced(self, info: Raw | None) -> None:
-        """It says who it is."""
+        """The client introduces itself."""
         told = read_members(info) or {}
         texts = {name: text_of(told.get(name))[:_LONGEST] for name in ("name", "version")}
         self.info |= {name: text for name, text in texts.items() if text}
@@ -83,13 +83,13 @@ class Chain(Hop):
 
     named: str = ""
     key: bytes = b""
-    """What `initialize` asked for: clients of an equal key may share it."""
+    """The params of `initialize` in one spelling: clients with an equal key may share the chain."""
     closes: bool = False
     """Whether its agent takes `session/close`."""
     result: bytes = b""
-    """What it has answered to `initialize`."""
+    """The chain's answer to `initialize`."""
     clients: dict[Client, None] = field(default_factory=dict)
-    """Those whose own chain it is, the first one first."""
+    """The clients whose own chain it is, the first client first."""
     waiting: list[Asked] = field(default_factory=list)
     """Requests `initialize` that wait for the answer to the first."""
     sessions: dict[str, Live] = field(default_factory=dict)
@@ -99,22 +99,21 @@ class Chain(Hop):
     """Notifications of sessions that have no name yet, by the name they will have."""
     early_bytes: int = 0
     servers: dict[tuple[str, str], Client] = field(default_factory=dict)
-    """Who offers an MCP server over ACP, or has opened a connection, by what it is
-    and its address."""
+    """The client with an MCP server over ACP, or with a connection to one, by kind and address."""
 
     def live(self, name: str | None) -> Live | None:
-        """The live session of this name; of a sub-agent's, the one for which that works."""
+        """The live session of this name, or the live session for which a sub-agent's one works."""
         return self.sessions.get(name or "") or self.sessions.get(self.parents.get(name or "", ""))
 
     def has_subagent(self, session: Live, name: str) -> None:
-        """The agent says that another of its sessions works for a live one."""
+        """The agent reports that another of its sessions works for a live session."""
         self.parents[name] = session.id
         if len(self.parents) > _MOST_SUBAGENTS:
             del self.parents[next(iter(self.parents))]
 
 
 class Asked(msgspec.Struct, eq=False):
-    """One request, from who has asked it to those who have it."""
+    """One request, from the hop that asks to the hops that have it."""
 
     origin: Hop | None
     """None once it is answered, or nobody waits for its answer."""
@@ -129,13 +128,13 @@ class Asked(msgspec.Struct, eq=False):
     """The session that it names: the stream over HTTP that it, or its answer, belongs to."""
     session: Live | None = None
     asks_all: bool = False
-    """Whether all drivers get it, later ones too."""
+    """Whether all drivers get the request, later drivers too."""
     to: dict[Hop, bytes] = {}
-    """Who has it, under which id."""
+    """The hops that have the request, each with its id there."""
 
     @property
     def client(self) -> Client | None:
-        """The client that waits for its answer, if one does."""
+        """The client that waits for the answer, if there is one."""
         return self.origin if isinstance(self.origin, Client) else None
 
 
@@ -153,16 +152,16 @@ class Turn(msgspec.Struct, eq=False):
 
     since: float
     asker: Client | None = None
-    """Who sent the last prompt."""
+    """The client that sent the last prompt."""
     prompts: list[Asked] = []
     echoes: bool = True
     """Whether the agent has sent nothing yet: a message of the user's is then an echo."""
     cancelled: float | None = None
     work: Work = Work.IDLE
-    """What the agent does in it, in version 2 of ACP."""
+    """The agent's work in the turn, in version 2 of ACP."""
 
     def does(self, event: WorkEvent) -> None:
-        """Something has changed what the agent does."""
+        """An event changes the agent's work."""
         self.work = WORK.get((self.work, event), self.work)
 
 
@@ -174,23 +173,23 @@ class Live:
     chain: Chain
     history: History
     home: Client | None = None
-    """Who has its questions that are not for all drivers."""
+    """The client that gets the questions that are not for all drivers."""
     attached: dict[Client, Attachment] = field(default_factory=dict)
     members: dict[str, Raw] = field(default_factory=dict)
-    """What the agent answered when it was opened, kept up to date: modes, options …"""
+    """The agent's answer when the session was opened, kept up to date: modes, options …"""
     loading: Asked | None = None
     """The request that opens it, or has the agent replay it."""
     provisional: bool = False
     """Whether that request has not opened it yet."""
     waiting: list[Asked] = field(default_factory=list)
-    """Requests that wait for that one."""
+    """Requests that wait for the request in `loading`."""
     turn: Turn | None = None
     questions: dict[Asked, None] = field(default_factory=dict)
-    """What its chain asks in it."""
+    """The chain's open questions in the session."""
     cwd: str = ""
     """The folder in which it works: the client that opened it has named it."""
     title: str = ""
-    """Its title, from the agent."""
+    """The session's title, from the agent."""
 
     @property
     def is_live(self) -> bool:
@@ -198,11 +197,11 @@ class Live:
         return self.chain.sessions.get(self.id) is self
 
     def drivers(self) -> list[Client]:
-        """Who drives it, who came first first."""
+        """The clients that drive the session, the eldest first."""
         return [one for one, how in self.attached.items() if how.drives]
 
     def speaking(self) -> list[Client]:
-        """Who gets updates of the hub's own."""
+        """The clients that get the hub's own updates."""
         return [one for one, how in self.attached.items() if how.speaks]
 
     def drives(self, client: Client) -> bool:
@@ -211,7 +210,7 @@ class Live:
         return how is not None and how.drives
 
     def clients(self) -> list[dict[str, str]]:
-        """Who is attached, as clients are shown it."""
+        """The attached clients, as other clients are shown them."""
         return [{**one.shown, "role": self.role(one)} for one in self.attached]
 
     def role(self, client: Client) -> str:
@@ -219,9 +218,9 @@ class Live:
         return "driver" if self.drives(client) else "viewer"
 
     def described(self) -> dict[str, object]:
-        """What a list of sessions says about it."""
+        """The session as a list of sessions describes it."""
         return {"live": True, **self.now(), "clients": self.clients()}
 
     def now(self) -> dict[str, object]:
-        """What clients are told of it beside what the agent tells."""
+        """The members about the session that the hub adds to the agent's own."""
         return {"turn": self.turn is not None, "version": self.chain.version}

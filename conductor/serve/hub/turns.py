@@ -37,7 +37,7 @@ class Turns:
     # -- prompts -------------------------------------------------------------------------------
 
     def prompt(self, asked: Asked, asker: Client, session: Live) -> None:
-        """A driver prompts: the others see it, and the agent gets it."""
+        """A driver prompts: the other clients see the prompt, and the agent gets it."""
         others = [one for one in session.attached if one is not asker]
         if others:
             self.announce(session, asker, "prompt_received", sentBy=asker.shown)
@@ -92,8 +92,8 @@ class Turns:
             self._floor.send(session.chain, frames.notification(STOP, params))
 
     def overdue(self, now: float) -> list[Live]:
-        """Cancels the turns that take too long, and answers the prompts of those that do not end
-        then. Returns the sessions of those that it cancels now."""
+        """Cancels the turns that take too long. Answers the prompts of turns that do not end even
+        then. Returns the sessions of the turns that it cancels now."""
         limits, cancelled = self._floor.limits, list[Live]()
         if limits.prompt_seconds is None:
             return cancelled
@@ -115,7 +115,7 @@ class Turns:
     # -- updates -------------------------------------------------------------------------------
 
     def echo(self, session: Live, kind: str) -> Client | None:
-        """Who alone gets an update, since it repeats a prompt that all others have seen."""
+        """The only client that gets an update: it repeats a prompt that all others have seen."""
         turn = session.turn
         if turn is None or not turn.echoes or session.chain.version >= 2:
             return None
@@ -138,7 +138,7 @@ class Turns:
         self.announce(session, besides, "turn_complete", **members)
 
     def announce(self, session: Live, besides: Client | None, kind: str, **members: object) -> None:
-        """Sends an update of the hub's own to those who used `session/attach`."""
+        """Sends an update of the hub's own to the clients that used `session/attach`."""
         to = [one for one in session.speaking() if one is not besides]
         if to:
             self._floor.tell_all(to, frames.update(session.id, kind, **members), session.id)

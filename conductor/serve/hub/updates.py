@@ -1,4 +1,4 @@
-"""Updates and other notifications of a chain's: who gets them, and what a hub learns from them."""
+"""Updates and other notifications of a chain: their receivers, and the hub's own use of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SET: Final = {
 
 
 class Updates:
-    """The part of a hub that passes on what a chain notifies of."""
+    """The part of a hub that passes on the notifications of a chain."""
 
     def __init__(self, floor: Floor, turns: Turns, servers: Servers) -> None:
         self._floor = floor
@@ -101,7 +101,7 @@ class Updates:
 
     @staticmethod
     def _early(chain: Chain, name: str, read: SessionUpdate | None, frame: bytes) -> None:
-        """Keeps what comes before the answer that names its session; all else goes nowhere."""
+        """Keeps a notification that comes before the answer with its session; drops others."""
         if not name or not any(one.method in MAKES_ONE for one in chain.sent.values()):
             return
         chain.early_bytes += len(frame)
@@ -109,7 +109,7 @@ class Updates:
             chain.early.setdefault(name, []).append((read, frame))
 
     def late(self, session: Live, now: float) -> None:
-        """A session is known: what came before goes behind the answer that named it."""
+        """A session is known: its notifications so far go behind the answer that named it."""
         for read, frame in session.chain.early.pop(session.id, ()):
             if read is not None:
                 self.update(session.chain, read, frame, now)
@@ -119,21 +119,21 @@ class Updates:
 
     @staticmethod
     def forget_early(chain: Chain) -> None:
-        """A request that would name a session is answered: it may have been the last one."""
+        """A request that would name a session is answered: perhaps the last such request."""
         if not any(one.method in MAKES_ONE for one in chain.sent.values()):
             chain.early.clear()
             chain.early_bytes = 0
 
-    # -- what a session has --------------------------------------------------------------------
+    # -- the state of a session ---------------------------------------------------------------
 
     @staticmethod
     def opened(session: Live, body: Raw) -> None:
-        """The agent has answered what a session has: modes, options …"""
+        """The agent's answer tells the state of a new session: modes, options …"""
         members = inner(body).items()
         session.members = {name: raw for name, raw in members if name not in _NOT_KEPT}
 
     def _learn(self, session: Live, kind: str, told: dict[str, Raw]) -> bool:
-        """Keeps up to date what a session has. Returns whether something has changed."""
+        """Keeps the state of a session up to date. Returns whether something has changed."""
         if kind == _SUBAGENT:
             session.chain.has_subagent(session, text_of(told.get("sessionId")))
             return False
@@ -160,8 +160,8 @@ class Updates:
         return True
 
     def chosen(self, asked: Asked, _: Chain, member: bytes, body: Raw) -> None:
-        """A driver has set a mode, a model or an option, or was refused. The others hear of a mode
-        and of options, unless the agent has sent an update of it."""
+        """A driver has set a mode, a model or an option, or was refused. The other clients hear of
+        a mode and of options, unless the agent has sent an update of them."""
         session, asker = asked.session, asked.client
         self._floor.finish(asked, member, body)
         if session is None or member == b"error" or not session.is_live:
