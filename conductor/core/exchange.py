@@ -380,9 +380,9 @@ class Exchange:
             member, body = self._parts.answers.rewritten(pending, member, bytes(body))
         if pending.traced is not None:
             self.entries.answered(pending, member, body)
-        frame = b""
-        if pending.origin is not None:
-            frame = self._answer(pending, pending.origin, member, body, copy=copy)
+        frame, asker = b"", pending.origin
+        if asker is not None:
+            frame = self._answer(pending, asker, member, body, copy=copy)
         # After the asker: the messages of followers must not overtake the answer.
         for follower in followers:
             self._parts.answers.follow(follower, pending, member, bytes(body))
@@ -392,6 +392,8 @@ class Exchange:
             self._parts.observers.answered(copied, member, bytes(body))
         if pending.state is not State.CLOSED:
             self._parts.policed.answered_elsewhere(pending)
+        if pending.method == PROMPT and asker is not None and asker.peer.role is Role.PROXY:
+            self._parts.own_turns.has_again(asker, pending.names)
 
     def _answer(
         self, pending: Visit, origin: Lane, member: bytes, body: Raw | bytes, *, copy: bool

@@ -283,6 +283,16 @@ class OwnTurns(Part):
             return given.has_prompt(session, lane.requests.received)
         return given.held_prompt(session) is not None
 
+    def has_again(self, lane: Lane, session: str | None) -> None:
+        """A component has the answer to a prompt that it sent by `lane`. If it holds one of the
+        user's with that, the turns that it waits for nest there: else each waits for the other."""
+        if session is None or not self.queue.any or not self.holds(lane, session):
+            return
+        for turn in self.queue.turns():
+            waits = turn.owner[0] is lane.peer and turn.state is TurnState.WAITING
+            turn.nests |= waits and turn.named == session
+        self.queue.nest(self._known(lane.peer, session))
+
     def holds_still(self, prompt: Visit | None, lane: Lane, session: str) -> bool:
         """Whether the component holds a prompt of the user's (None: there is none) that nobody has
         answered and the user has not cancelled."""

@@ -273,6 +273,34 @@ def test_it_nests_in_a_prompt_that_the_component_holds() -> None:
         passed(pb)
 
 
+def test_one_that_waits_nests_once_the_component_holds_the_answer() -> None:
+    """It may wait for its turn before it passes the answer on."""
+    with chain(CARRIES, **FREE) as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("g", "c", begin(1, "T")) << ("g", "c", result(1, {"turn": Hole("other")}))
+        pb >> ("g", "c", begin(3)) >> ("g", "c", begin(4, "T"))
+        pb << ("g", "c", result(4, {"turn": Hole("nested")}))
+        came_back(pb)
+        pb << ("g", "c", result(3, {"turn": Hole("turn")}))
+        own(pb)
+        over(pb)
+        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+
+
+def test_a_program_that_passes_a_prompt_on_twice_gets_both_answers() -> None:
+    with chain_of(trusted("f", "acp")) as pb:
+        asks(pb)
+        pb << ("f", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb >> ("f", wrapped("acp", request("one", PROMPT, prompt("hi"))))
+        at_agent(pb, "one")
+        pb >> ("f", wrapped("acp", request("two", PROMPT, prompt("hi"))))
+        pb >> ("agent", result(Hole("a-one"), DONE)) << ("f", result("one", DONE))
+        at_agent(pb, "two")
+        pb >> ("agent", result(Hole("a-two"), DONE)) << ("f", result("two", DONE))
+        pb >> ("f", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
+
+
 def two(**more: Any) -> Playbook:
     """Two guests that may prompt at any time, `f` before `g`."""
     return chain_of(guest(name="f", **FREE), guest(**FREE), **more)
@@ -544,8 +572,8 @@ def test_of_a_trusted_program_by_how_many_it_holds() -> None:
         at_agent(pb, "on")
         pb >> ("f", request(10, "_conductor/turn/begin", {"sessionId": "S"}))  # it holds none now
         pb >> ("agent", result(Hole("a-on"), DONE)) << ("f", result("on", DONE))
+        pb << ("f", result(10, {"turn": Hole("later")}))  # and now it holds that again
         pb >> ("f", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
-        pb << ("f", result(10, {"turn": Hole("later")}))
         pb >> ("f", wrapped("acp", request("none", PROMPT, {"prompt": []})))
         pb << ("agent", request(Hole("none"), PROMPT, {"prompt": []}))
 
