@@ -1,7 +1,7 @@
-"""What the programs that conductor starts get of it: which variables, and which user they are.
+"""The variables and the user of the programs that conductor starts.
 
-Any process of a chain may be led by what it reads. So no login of conductor's own is in its
-environment, and on a worker of a fleet only what stands in a list.
+Any process of a chain may be led by its input. So no login of conductor's own is in its
+environment. On a worker of a fleet only variables of a list are in it.
 
 Imports nothing that a fresh interpreter has not imported already.
 """
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from typing import Final, TypedDict
 
     class Identity(TypedDict, total=False):
-        """Who a program runs as, as `subprocess.Popen` takes it; empty: as this process."""
+        """The user of a program, as `subprocess.Popen` takes it; empty: the user of this
+        process."""
 
         user: int
         group: int
@@ -36,7 +37,7 @@ _LISTED: Final = frozenset(
         *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     )
 )
-"""What an agent on a worker gets, beside the variables that its entry names; and `LC_…`."""
+"""The variables of an agent on a worker, beside those that its entry names; and `LC_…`."""
 _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 _PAST_PROXIES: Final = ("NO_PROXY", "no_proxy")
 """Programs read the one or the other."""
@@ -50,7 +51,7 @@ class _Kept:
     def __init__(self) -> None:
         self.listed = False
         self.own: Mapping[str, str] = {}
-        """The variables that say who the user of programs is."""
+        """The variables about the user of programs."""
         self.identity: Identity = {}
 
 
@@ -73,8 +74,8 @@ def with_loopback(variables: Mapping[str, str], command: Sequence[str]) -> dict[
     """The variables of a program that must reach this machine itself, past the proxies in them or
     in its command, such as `env HTTP_PROXY=… agent`.
 
-    Where none names a proxy they stay: some programs then use those of the system, and take any
-    list of exceptions for a sign that the variables are all there is.
+    If no variable names a proxy they stay: some programs then use the proxies of the system, and
+    stop doing so when they find a list of exceptions.
     """
     found = dict(variables)
     written_there = (word.partition("=")[::2] for word in command)
@@ -90,7 +91,7 @@ def with_loopback(variables: Mapping[str, str], command: Sequence[str]) -> dict[
 
 
 def identity() -> Identity:
-    """Who programs run as."""
+    """The user that programs run as."""
     return _KEPT.identity
 
 

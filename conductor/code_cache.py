@@ -3,10 +3,10 @@
 Python searches the folders of its path for each module and opens a file for each: 80 µs a module,
 and an editor waits for more than 200. In one file a module is found in a quarter of that time.
 
-The file lies beside Python's own in `__pycache__`, and the same rules hold. Who may write there
-writes it. A module is taken from it while its source has the size and the time that it had. Where
-Python searches other folders, as with `PYTHONPATH`, and with `PYTHONDONTWRITEBYTECODE`, it is not
-used.
+The file lies beside Python's own in `__pycache__`, and the same rules hold. Whoever may write there
+writes it. A module is taken from it while the size and the time of its source stay the same. The
+file is not used where Python searches other folders, as with `PYTHONPATH`, nor with
+`PYTHONDONTWRITEBYTECODE`.
 
 Imports nothing that a fresh interpreter has not imported already.
 """
@@ -112,15 +112,15 @@ class CodeCache:
         _replace(self._file, len(head).to_bytes(_HEAD, "little") + head + codes)
 
     def hold(self, packages: Sequence[str], names: Iterable[str]) -> None:
-        """From now on these modules, and all that they import of the packages, come from here as
-        they are now, also where no file can be opened. A module that is not kept is loaded now,
-        with what it imports. A second call changes nothing."""
+        """From now on these modules, and all modules of the packages that they import, come from
+        here as they are now, also if no file can be opened. A module that is not kept is loaded
+        now, with its imports. A second call changes nothing."""
         if self._held:
             return
         begins = tuple(f"{package}." for package in packages)
         inside = frozenset(name for name in self._kept if f"{name}.".startswith(begins))
         late = (name for name in inside if name not in sys.modules)
-        # One that has changed may be what others import.
+        # A changed module may be an import of others.
         held = inside if all(map(self._is_kept, late)) else frozenset()
         for name in names:
             if name not in held:
@@ -128,7 +128,7 @@ class CodeCache:
         self._held = held
 
     def close(self) -> None:
-        """What is imported from now on comes from the folders."""
+        """Further imports come from the folders."""
         self._kept = {}
         if self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -142,7 +142,7 @@ class CodeCache:
         return _state(source) == state
 
     def _new(self) -> dict[str, tuple[str, State, bytes]]:
-        """What was loaded from the folders of the path since this was made."""
+        """The modules that were loaded from the folders of the path since this was made."""
         new: dict[str, tuple[str, State, bytes]] = {}
         for name, module in list(sys.modules.items()):
             loader = getattr(module, "__loader__", None)
@@ -172,7 +172,7 @@ class _Loader(SourceFileLoader):
 
 
 def _state(source: str) -> State:
-    """What changes when a file does; None: there is no such file."""
+    """A state that changes when a file does; None: there is no such file."""
     try:
         found = os.stat(source)
     except OSError:

@@ -7,9 +7,9 @@
 
 The command line shows an error as `error: …`, a blank line, `hint: …`. Components, manifests, file
 names and agents may put any characters into such a text. `visible` and the functions below it write
-out what a terminal would obey, and mark further lines so that none passes for a line of ours. They
-also take out each value that `hide` has been given: what conductor writes to people, and into its
-records, goes through here, so a secret cannot come there by any way.
+out characters that a terminal would obey, and mark further lines so that none passes for a line of
+ours. They also take out each value that `hide` has been given. All text that conductor writes to
+people, and into its records, goes through here, so a secret cannot come there by any way.
 Imports nothing heavy: the start path of `conductor agent` loads this module.
 """
 
@@ -26,7 +26,7 @@ _BEYOND: Final = 16 * 1024
 """Characters behind the cut of a long line that are searched for the end of a secret."""
 
 CONTINUED: Final = "  | "
-"""How the further lines of an entry begin. No line of ours begins like it."""
+"""The beginning of an entry's further lines. No line of ours begins like it."""
 
 _ODD: Final = lazy_pattern(r"\r(?!\n)|[^\t\n\r\x20-\x7e]")
 _FURTHER: Final = lazy_pattern(rf"\n(?!{re.escape(CONTINUED)})")
@@ -34,21 +34,21 @@ _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00013441\U00013442"
     "\U00016fe4\U0001d159"
 )
-"""Letters and marks that show nothing, though Unicode has them among those that do."""
+"""Letters and marks that show nothing, though Unicode has them among visible ones."""
 
 _SELECTORS: Final = lazy_pattern("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _STYLES: Final = "\ufe0e\ufe0f"
 """Whether a symbol is shown as text or as a picture."""
 
 _HIDDEN: Final[dict[str, str]] = {}
-"""What is shown in place of each secret that this process has read."""
+"""The text that is shown in place of each secret that this process has read."""
 SHORTEST_SECRET: Final = 4
-"""Characters: a shorter text stands in too many others to be taken out of them."""
+"""Characters: a shorter text stands in too many others, so it is not taken out of them."""
 _STRING: Final = lazy_pattern(r'"(?:[^"\\]++|\\.)*"')
 """A string in a JSON text, or the name of a member."""
 
 MARK: Final = "[redacted]"
-"""What stands in place of a secret that nobody has named, but that looks like one."""
+"""The text in place of a secret that nobody has named, but that looks like one."""
 _KEY: Final = "PRIVATE KEY-----"
 _KEY_BYTES: Final = _KEY.encode()
 _KEY_BEGINS: Final = "-----BEGIN "
@@ -64,7 +64,7 @@ _SYMBOLS: Final = ("So", "Sm")
 
 
 class ConductorError(Exception):
-    """A failure with a sentence for a person, a hint what to do, and details for machines.
+    """A failure with a sentence for a person, a hint, and details for machines.
 
     Both texts may quote other people, so the error keeps them as `marked` shows them.
     """
@@ -88,13 +88,13 @@ class ConductorError(Exception):
 def did_you_mean(
     word: str, known: Iterable[str], otherwise: str = "", *, prefix: str = "", likeness: float = 0.6
 ) -> str:
-    """A hint for a word that is none of the known ones: the nearest of those, if one is near.
+    """A hint for an unknown word: the nearest known word, if one is near.
 
     Args:
-        word: What the user wrote.
+        word: The word that the user wrote.
         known: All words that would have been right.
-        otherwise: The hint where none is near.
-        prefix: What belongs before the word in the hint, such as the name of the program.
+        otherwise: The hint if none is near.
+        prefix: The words before the word in the hint, such as the name of the program.
         likeness: How near it must be, from 0 to 1, as `difflib` measures.
     """
     import difflib
@@ -112,14 +112,14 @@ class UnknownWordError(ValueError):
 
 
 def with_log(hint: str, path: str, messages: str = "") -> str:
-    """A hint that also names the log file, and that of the last messages, if there is one."""
+    """A hint that also names the log file, and the file of the last messages, if there is one."""
     files = (("log", path), ("messages", messages))
     named = [f"{word}: {file}" for word, file in files if file]
     return "; ".join([hint, *named] if hint else named)
 
 
 def place_of(error: Exception) -> str:
-    """What kind of error, and where it came from. Its text may quote anybody, and is left out."""
+    """The kind and the place of an error. Its text may quote anybody, and is left out."""
     import traceback
 
     last = traceback.extract_tb(error.__traceback__)[-1:]
@@ -212,11 +212,11 @@ def _without_secrets(string: re.Match[str]) -> str:
 
 class PrivateKeys:
     """Takes private keys out of the lines of one writer. It needs all lines, in order: the lines
-    of a key look like nothing without those around them."""
+    of a key look harmless without the lines around them."""
 
     def __init__(self) -> None:
         self._left = 0
-        """Lines that the key may still have which is being written."""
+        """The most lines that are left of the key that is being written."""
 
     def concerns(self, lines: Iterable[bytes]) -> bool:
         """Whether a part of a key may be among some lines; else `without` changes none of them."""
@@ -279,10 +279,10 @@ def _without_secret(found: re.Match[str]) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` with each character written out (`\\u{202e}`) that is not seen, or does something.
+    """`text`; each invisible character, or one that acts, is written out (`\\u{202e}`).
 
-    Those are control and format characters, separators of lines, what is private or unassigned, and
-    halves of characters. Tabs and newlines stay. Secrets are taken out.
+    Such characters are control and format characters, separators of lines, private or unassigned
+    characters, and halves of characters. Tabs and newlines stay. Secrets are taken out.
     """
     return _ODD.sub(_written, hidden(text) if _HIDDEN else text)
 

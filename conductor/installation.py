@@ -1,6 +1,6 @@
-"""How this conductor was installed, and so the command that puts something beside it.
+"""The way this conductor was installed, and the commands that install packages beside it.
 
-Hints quote these commands: what they install has to end up in the Python that runs here.
+Hints quote these commands: their packages must end up in the Python that runs here.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _checkout() -> str:
 
 
 def _uv(*, extra: str = "", package: str = "") -> str:
-    """The command of uv for one more extra or package. It installs anew: what is not named again
-    is taken away, and what came from a folder would be looked for in an index."""
+    """The command of uv for one more extra or package. It installs anew: a package that is not
+    named again is removed, and a package from a folder would be looked for in an index."""
     import shlex
 
     held = _receipt()
@@ -103,8 +103,8 @@ def _uv(*, extra: str = "", package: str = "") -> str:
 
 
 def _told(extra: str = "") -> str:
-    """What pip was told to install (PEP 610), for one more extra: what came from a folder or an
-    address would be looked for in an index."""
+    """The package that pip was told to install (PEP 610), for one more extra: a package from a
+    folder or an address would be looked for in an index."""
     import importlib.metadata
     import json
     import shlex
@@ -127,8 +127,8 @@ def _told(extra: str = "") -> str:
 
 
 def _receipt() -> list[dict[str, Any]]:
-    """What `uv tool` was told to install."""
-    import tomllib  # here and below: who starts a chain needs none of it
+    """The requirements that `uv tool` was told to install."""
+    import tomllib  # here and below: the start of a chain needs none of it
 
     try:
         with open(os.path.join(sys.prefix, "uv-receipt.toml"), "rb") as file:
@@ -139,7 +139,7 @@ def _receipt() -> list[dict[str, Any]]:
 
 
 def _pip() -> str:
-    """How this Python's packages are installed, by whatever it has."""
+    """The command that installs packages into this Python."""
     import importlib.util
     import shlex
     import shutil

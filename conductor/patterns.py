@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
-An editor waits for the start of a chain. Compiling all of ours took a seventh of that, and most
-look at what a component has changed, or at what is wrong.
+An editor waits for the start of a chain. Compiling all of ours took a seventh of that time, and
+most patterns are for changes by components, or for errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Pattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what is not there yet; `re` keeps the compiled pattern until then.
+        # Only for attributes that are not there yet; `re` keeps the compiled pattern until then.
         compiled: re.Pattern[Any] = re.compile(self._text, self._flags)
         value = getattr(compiled, name)
         setattr(self, name, value)

@@ -6,7 +6,7 @@
         tasks.cancel_scope.cancel()     # whoever only waits is not waited for
 
 A chain's own tasks, and those of servers, buses and clients, are in groups of asyncio: the start of
-a chain does not wait for anyio, and what ends because it is cancelled may wait for its own end.
+a chain does not wait for anyio, and a cancelled task may wait for its own end.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from anyio.abc import TaskGroup
 
 @asynccontextmanager
 async def group() -> AsyncIterator[TaskGroup]:
-    """A group that ends after its tasks. What one of them raises, or the block, ends all of them,
-    and is raised; what others raise because of that are its notes."""
+    """A group that ends after its tasks. An exception of a task, or of the block, ends all of them,
+    and is raised; exceptions of others that follow from it are its notes."""
     try:
         async with anyio.create_task_group() as tasks:
             yield tasks
@@ -33,7 +33,7 @@ async def group() -> AsyncIterator[TaskGroup]:
 
 
 async def first(*waits: Callable[[], Awaitable[object]]) -> None:
-    """Waits until one of these returns, and ends the others. Raises what one of them raises."""
+    """Waits until one of these returns, and ends the others. Raises an exception of any."""
     async with group() as tasks:
 
         async def wait(one: Callable[[], Awaitable[object]]) -> None:

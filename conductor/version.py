@@ -1,4 +1,4 @@
-"""Which conductor this is."""
+"""The version of this conductor."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _ENDS: Final = ".dist-info"
 
 
 def version() -> str:
-    """The installed version, or that of the checkout this runs from."""
-    # Not importlib.metadata: that takes longer to import than all of the core, for a name of a
+    """The installed version, or the version of the checkout that this runs from."""
+    # Not importlib.metadata: it takes longer to import than all of the core, for a name of a
     # folder, and an agent waits for the answer.
     for folder in sys.path:
         try:

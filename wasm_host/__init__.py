@@ -1,4 +1,4 @@
-"""Runs untrusted guest modules: frames in, frames out, and no power beyond that.
+"""Runs untrusted guest modules: frames in, frames out, and no other power.
 
 A guest is WebAssembly in one of three carriers (docs/architecture.md). It gets lines and returns
 lines; it has no files, environment, network, clock or randomness, and runs under

@@ -1,4 +1,4 @@
-"""A reader of WebAssembly binaries, enough to tell what a file is before anything compiles it."""
+"""A reader of WebAssembly binaries, enough to know a file's kind before anything compiles it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VALUES = {0x7F: "i32", 0x7E: "i64", 0x7D: "f32", 0x7C: "f64", 0x7B: "v128", 0x7
            0x6F: "externref"}  # fmt: skip
 
 _IMPORTS_OR_EXPORTS: Final = {False: (2, 7), True: (10, 11)}
-"""Sections of a core module, and of a component, whose entries are bounded, by what they hold."""
+"""Sections of a core module, and of a component, with bounded entries, by their content."""
 _PORTS: Final = "imports and exports"
 _COUNTED: Final = {
     False: {1: "types", 3: "functions", 5: "memories", 6: "globals", 10: "function bodies"},
@@ -42,9 +42,9 @@ _NESTED: Final = (1, 4)
 _CUSTOM: Final = 0
 
 _MOST_NAME: Final = 1000
-"""Bytes of a name; those of interfaces and functions are far shorter."""
+"""Bytes of a name; names of interfaces and functions are far shorter."""
 _MOST_PRODUCERS: Final = 65536
-"""Bytes of `producers` sections; more is not read."""
+"""Bytes of `producers` sections; further bytes are not read."""
 
 _LOOKS = (
     (b"\x7fELF", "a native ELF file or precompiled module", "give the .wasm it was made from"),
@@ -59,11 +59,11 @@ _LOOKS = (
     (b"<", "an HTML or XML page", "the download probably failed"),
     (b"{", "JSON text", "name the .wasm file itself"),
 )
-"""First bytes of files that get mistaken for modules -> what they are, what to do."""
+"""First bytes of files that get mistaken for modules -> their kind, advice."""
 
 
 def looks_like(data: bytes) -> tuple[str, str]:
-    """What a file that is not WebAssembly seems to be, and advice."""
+    """The probable kind of a file that is not WebAssembly, and advice."""
     if not data:
         return "an empty file", "build the module again"
     head = data[:4096].lstrip()
@@ -82,12 +82,12 @@ def looks_like(data: bytes) -> tuple[str, str]:
 
 
 class Binary(msgspec.Struct):
-    """What `parse` read of a file; of a component only imports and exports."""
+    """The facts that `parse` read of a file; of a component only imports and exports."""
 
     component: bool
     """A component rather than a core module."""
     imports: list[tuple[str, str, str]] = []
-    """`(module, name, kind)`; a component's have an empty name."""
+    """`(module, name, kind)`; imports of a component have an empty module name."""
     exports: list[tuple[str, str]] = []
     """`(name, kind)`."""
     signatures: dict[str, str] = {}
@@ -99,7 +99,7 @@ class Binary(msgspec.Struct):
     constants: dict[str, int] = {}
     """Value of each exported function whose body is one `i32.const`."""
     language: str | None = None
-    """What it was written in, where its toolchain recorded that."""
+    """The language that it was written in, if its toolchain recorded that."""
     memories: int = 0
     tables: int = 0
     widest: int = 0
@@ -234,10 +234,10 @@ def parts(data: bytes, limits: Limits) -> Iterator[tuple[bool, Sections]]:
 
 
 def bare(data: bytes) -> bytes:
-    """A module or component without custom sections, those of the modules in it included.
+    """A module or component without custom sections, also without those of the modules in it.
 
-    Names of functions in them would reach the engine, which demangles each name that stands in a
-    trap; a hostile name doubles with each level of mangling.
+    Their names of functions would reach the engine, which demangles each name in a trap;
+    a hostile name doubles with each level of mangling.
 
     Raises:
         IndexError: it ends early.

@@ -1,4 +1,4 @@
-"""wasmtime engines, one per configuration, and what compiled modules depend on.
+"""wasmtime engines, one per configuration, and the facts that compiled modules depend on.
 
 The first function here that needs wasmtime loads it: this package itself must import fast.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 EngineKey = tuple[int, bool, bool]
-"""What distinguishes two engines: stack size, whether fuel is counted, and the compiler: wasmtime's
-usual one, or its baseline compiler, which takes a fifth of the time and makes slower code."""
+"""The differences between engines: stack size, counted fuel, and the compiler: wasmtime's usual
+compiler, or its baseline compiler, which takes a fifth of the time and makes slower code."""
 
 _WINCH: Final = 2
 _STRATEGY: Final = "strategy"
@@ -30,7 +30,7 @@ _STRATEGY: Final = "strategy"
 package has no name for that compiler."""
 
 MEMORY_RESERVATION: Final = 1 << 32
-"""Address space reserved for each memory. It holds all a 32-bit memory can grow to, so a memory
+"""Address space reserved for each memory. A 32-bit memory cannot grow beyond it, so a memory
 never moves and `wasm_host.calls.capi` may keep its base address."""
 
 _engines: dict[tuple[str, EngineKey], Any] = {}
@@ -45,8 +45,8 @@ def has_baseline(limits: Limits) -> bool:
 
 
 def engine_key(limits: Limits, *, baseline: bool = False) -> EngineKey:
-    """The engine configuration that limits ask for; the other limits belong to a store."""
-    # Frames of baseline code are larger: what fits with the usual code must fit with this.
+    """The engine configuration for limits; the other limits belong to a store."""
+    # Frames of baseline code are larger: a stack that fits usual code must fit baseline code.
     stack_bytes = min(2 * limits.stack_bytes, MAX_STACK_BYTES) if baseline else limits.stack_bytes
     return stack_bytes, limits.fuel is not None, baseline
 
@@ -55,7 +55,7 @@ def engine_for(limits: Limits, api: Api = capi, *, baseline: bool = False) -> An
     """The engine of `api` for these limits, made once per process and ticked from then on.
 
     Raises:
-        LoadError: the installed wasmtime is not the one that this host is made for.
+        LoadError: this host is made for another wasmtime than the installed one.
     """
     key = engine_key(limits, baseline=baseline)
     with _lock:
@@ -140,7 +140,7 @@ def wasmtime_version() -> str:
 def compiler_for(
     limits: Limits, *, component: bool, baseline: bool = False
 ) -> tuple[Any, type[Any]]:
-    """The engine that compiles for these limits, and the class of what it makes: components or
+    """The engine that compiles for these limits, and the class of its results: components or
     core modules."""
     if component:
         import wasmtime

@@ -1,6 +1,6 @@
-"""What can go wrong with a guest, as exceptions that name the cause and the next step.
+"""The failures of a guest, as exceptions that name the cause and the next step.
 
-`explain` turns what wasmtime raises into a `GuestError`: which limit, which trap, where. It
+`explain` turns exceptions of wasmtime into a `GuestError`: which limit, which trap, where. It
 recognises wasmtime's texts, because its traps have no codes for most limits.
 """
 
@@ -41,7 +41,7 @@ class GuestError(Exception):
         phase: `load`, `instantiate`, `start`, `deliver` or `close`.
         limit: the field of `wasm_host.Limits` that was exceeded, or `None`.
         detail: more than fits a sentence: the trap message, a trimmed backtrace, stderr.
-        hint: what the reader can do next; empty when there is nothing to advise.
+        hint: the reader's next step; empty when there is nothing to advise.
         outbox: complete lines the guest had written before it failed (WASI carrier only).
     """
 
@@ -77,7 +77,7 @@ class LoadError(GuestError):
 
 
 def over(limit: str, excess: str, bound: int) -> LoadError:
-    """The error for a module beyond a limit; `excess` is a clause that states by what."""
+    """The error for a module beyond a limit; `excess` is a clause with the excess."""
     return LoadError(
         f"{excess}: the limit {limit} is {bound}",
         limit=limit,
@@ -102,7 +102,7 @@ def explain(
 
     Args:
         memory: size of the guest's linear memory when it failed; `None` if that is not known.
-        stderr: the last of what the guest wrote to its standard error.
+        stderr: the end of the guest's standard error.
     """
     text = str(error)
     detail = f"stderr: {stderr.rstrip()}\n{_trimmed(text)}" if stderr else _trimmed(text)

@@ -1,4 +1,4 @@
-"""What a file is, decided without running it: carrier, imports, exports, reasons to refuse it."""
+"""The kind of a file, decided without running it: carrier, imports, exports, refusals."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
         carrier: `core`, `component`, `wasi`, or `unknown` when it is none of them.
         digest: SHA-256 of the file in hex.
         size: bytes of the file.
-        imports: `(module, name, kind)` of each import; a component's have an empty name.
+        imports: `(module, name, kind)` of each import; those of a component have an empty module.
         exports: `(name, kind)` of each export.
         forbidden: imports for which the module is refused, as `module.name`.
         wasi: imports from WASI, answered by stubs that give nothing away, as `module.name`.
-        abi: channel ABI version where it can be read off the code, else `None`.
+        abi: channel ABI version if the code shows it, else `None`.
         memory_pages: minimum and maximum pages of 64 KiB (maximum `None`: no bound of its
             own); `None` without a memory, and for components.
-        language: what it was written in, where its toolchain says so.
-        tables: how many there are in a core module.
+        language: the language that it was written in, if its toolchain tells.
+        tables: the number of tables of a core module.
         widest_type: most parameters and results of one type of a core module.
         problems: why `wasm_host.load` would refuse it; empty when it would not.
     """
@@ -111,7 +111,7 @@ class ModuleInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def label_of(source: str | os.PathLike[str] | bytes | bytearray) -> str:
-    """What messages call a module."""
+    """The name of a module in messages."""
     return "module" if isinstance(source, bytes | bytearray) else os.fspath(source)
 
 

@@ -1,4 +1,4 @@
-"""Bounds on what one guest may use; all are on by default."""
+"""Bounds on the resources of one guest; all are on by default."""
 
 from __future__ import annotations
 

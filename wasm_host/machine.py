@@ -1,6 +1,6 @@
-"""Which system and which processor this is.
+"""The system and the processor of this machine.
 
-`platform` knows it too, but takes a host of guests 1 ms of its start to import.
+`platform` knows them too, but takes a host of guests 1 ms of its start to import.
 """
 
 from __future__ import annotations

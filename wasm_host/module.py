@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 GRANTS: Final = frozenset(("clock", "random"))
-"""What `grants` may hold; each opens one WASI service to the guest."""
+"""The possible `grants`; each opens one WASI service to the guest."""
 
 
 class Module(msgspec.Struct, kw_only=True, eq=False):
@@ -31,15 +31,15 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
     info: ModuleInfo
     """Static facts about the file."""
     label: str
-    """What messages call it."""
+    """Its name in messages."""
     limits: Limits
     """Bounds of each instance."""
     grants: frozenset[str]
     """WASI services that its instances get."""
     cache_report: str
-    """What the compile cache did: `off`, `hit`, `stored`, or `ignored: …` with the reason."""
+    """The result of the compile cache: `off`, `hit`, `stored`, or `ignored: …` with the reason."""
     compiled: Any
-    """wasmtime's form of it."""
+    """The compiled module, as wasmtime has it."""
     baseline: bool = False
     """Whether it is the baseline compiler's code, which is slower (`load`)."""
     preface: bytes = b""
@@ -147,7 +147,7 @@ def load(
     baseline = baseline and cache is not None and has_baseline(limits) and not cache.holds(digest)
     if baseline and cache_dir is not None:
         quick = Cache(cache_dir, engine_identity(limits, baseline=True))
-        # What the baseline compiler does not take is for the usual one to judge.
+        # The usual compiler judges modules that the baseline compiler does not take.
         with contextlib.suppress(LoadError):
             info, compiled, report = _load(loading, quick, baseline=True)
     if info is None:
@@ -188,7 +188,7 @@ def optimise(
 
 
 class _Loading(msgspec.Struct, frozen=True):
-    """What `load` is to load."""
+    """The module for `load`."""
 
     source: str | os.PathLike[str] | bytes | bytearray
     label: str

@@ -27,11 +27,11 @@ from conductor.spec.toml_files import line_of
 
 
 def build_component(folder: str, begun: Callable[[str], None] = lambda text: None) -> str:
-    """Builds the component in a folder; a sentence about what was built.
+    """Builds the component in a folder; returns a sentence about the result.
 
     Args:
         folder: Has the component's manifest.
-        begun: Called with the command of the build, as a sentence, before that runs.
+        begun: Called with the command of the build, as a sentence, before the command runs.
 
     Raises:
         UsageError: there is no manifest, or it does not say how to build.
@@ -142,9 +142,9 @@ def without_digest(source: str) -> str:
 
 
 def with_digest(source: str, digest: str) -> str:
-    """A manifest's text with this digest; all else stays as it was written.
+    """A manifest's text with this digest; the rest stays as it was written.
 
-    Raises `UsageError` for one that is written so that there is no place for it.
+    Raises `UsageError` for a text that has no place for the digest.
     """
     lines = list(io.StringIO(source))
     at = line_of(source, ("sha256",))

@@ -1,8 +1,8 @@
 """Guests to try out, and files of strangers to read, each in a process that is locked up first.
 
-`conductor agent` hosts guests in a child with a router of its own (`conductor.run.segment`). To try
-a guest out is to see its own lines, so here the child holds nothing but instances of it. Its side,
-and what passes between the two, is in `conductor.author.caged_process`.
+`conductor agent` hosts guests in a child with a router of its own (`conductor.run.segment`). A
+guest under test must show its own lines. So here the child holds nothing but instances of it. The
+child's side, and the messages between the two sides, are in `conductor.author.caged_process`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOADING: Final = 600.0
 _CHUNK: Final = 1024 * 1024
 _HINT: Final = "no tool writes files like that: ask its author"
 _LARGEST_FACTS: Final = 64 * 1024 * 1024
-"""Bytes of what a child reads from a file; more is taken for no answer."""
+"""The most bytes of the facts from a file; more bytes count as no answer."""
 
 
 _Facts = TypeVar("_Facts", wasm_host.ModuleInfo, Declared)
@@ -52,7 +52,7 @@ class _Child:
     """
 
     def __init__(self, name: str, opening: Opening, stderr: int | None = None) -> None:
-        # In a session of its own: what is typed at the terminal is for us.
+        # In a session of its own: keys typed at the terminal are for us.
         self._process = subprocess.Popen(
             spawn.child_command("conductor.author.caged_process"),
             env={},
@@ -170,7 +170,7 @@ class CagedGuests:
 
     def _host(self, spec: GuestSpec) -> _GuestProcess:
         """The process for a guest; a new one if a guest has broken the last."""
-        # Only what changes the module: to start a process for a mere policy would cost seconds.
+        # Only facts that change the module: a process for a mere policy would cost seconds.
         module = GuestSpec(
             name=spec.name,
             wasm=spec.wasm,
@@ -281,7 +281,7 @@ class CagedReader:
     """Reads one file of a stranger, for commands that describe a component.
 
     Its child is started at once, so that it is ready when the file is known. `conductor agent`
-    starts none: what it reads itself is bounded beforehand (`conductor.spec.python_guest.facts`).
+    starts none: the files that it reads itself are bounded (`conductor.spec.python_guest.facts`).
     """
 
     def __init__(self, patience: float = PATIENCE) -> None:
@@ -309,7 +309,7 @@ class CagedReader:
         return facts
 
     def source(self, script: Script, label: str) -> Declared:
-        """What a script declares; `label` names it in errors. Raises `ComponentError`."""
+        """The declarations of a script; `label` names it in errors. Raises `ComponentError`."""
         facts = self._read(process.READ_SOURCE, label, msgspec.json.encode(script), Declared)
         if isinstance(facts, Failure):
             raise ComponentError(facts.text, facts.hint or _HINT)

@@ -1,8 +1,8 @@
-"""The child that holds what a stranger has made: guests to try out, or one file to be read.
+"""The child that holds a stranger's work: guests to try out, or one file to read.
 
 It starts with an empty environment, like the child of a chain (`conductor.run.segment_start`),
 locks itself up and then takes requests. It ends when its input does. `conductor.author.caged` is
-the parent's side; what passes between the two stands here.
+the parent's side; the messages between the two sides stand here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # a child imports only what its work takes: the engine, or th
     from conductor.code_cache import CodeCache
 
 REQUEST: Final = struct.Struct("<BIQ")
-"""What to do (one of the next six), with which instance, and how many bytes follow."""
+"""The kind of a request (one of the next six), its instance, and how many bytes follow."""
 
 MAKE, START, DELIVER, CLOSE, READ_MODULE, READ_SOURCE = range(6)
 
 ANSWER: Final = struct.Struct("<BQ")
-"""One of the next three, and how many bytes follow: lines, what was read, or a `Failure`."""
+"""One of the next three, and how many bytes follow: lines, the facts read, or a `Failure`."""
 
 ALIVE, ENDED, FAILED = range(3)
 
@@ -67,7 +67,7 @@ def main(cache: CodeCache) -> NoReturn:
     """Entry point of the child process.
 
     Args:
-        cache: Where the code of its modules is kept.
+        cache: Has the code of the child's modules.
     """
     cache.close()
     try:
@@ -164,7 +164,7 @@ def _read_file(memory: int) -> NoReturn:
     from wasm_host import harden
     from wasm_host.cache.digest import LARGE, sha256
 
-    # Sealed, the process cannot open files any more: load now what is imported at first use.
+    # Sealed, the process cannot open files any more: load the modules of a first use now.
     for kind, body in ((READ_MODULE, _EMPTY_MODULE), (READ_MODULE, b""), (READ_SOURCE, _script())):
         _read(kind, "empty", body)
     sha256(bytes(LARGE))
@@ -206,7 +206,7 @@ def _read(kind: int, label: str, content: bytes) -> tuple[int, bytes]:
 
 
 def _line() -> bytes:
-    """The first line, read byte by byte: what follows it is a request."""
+    """The first line, read byte by byte: a request follows it."""
     line = bytearray()
     while not line.endswith(b"\n"):
         line += _exactly(1)

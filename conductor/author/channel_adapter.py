@@ -29,7 +29,7 @@ Message = dict[str, Raw]
 
 
 class ChannelAdapter:
-    """A component of the dialect, as one that takes lines of the channel and returns such lines."""
+    """Adapts a component of the dialect: lines of the channel in, lines of the channel out."""
 
     def __init__(self, deliver: Callable[[bytes], bytes]) -> None:
         """`deliver`: takes the component's own lines and returns its own lines."""

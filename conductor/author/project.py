@@ -58,7 +58,7 @@ def languages() -> list[str]:
 
 
 def template(lang: str) -> dict[str, Any]:
-    """What `template.toml` of a language says: `title`, `next`, and perhaps `copy`."""
+    """The `template.toml` of a language: `title`, `next`, and perhaps `copy`."""
     return tomllib.loads((TEMPLATES / lang / "template.toml").read_text(encoding="utf-8"))
 
 

@@ -1,7 +1,8 @@
-"""Which rights a component uses in its transcripts, and which of these it lacks. Pure.
+"""The rights that a component uses in its transcripts, and those of them that it lacks. Pure.
 
-What it got and returned is compared as the engine does it in a chain: what differs from what came
-in is a change, what nobody sent is its own, what it answered itself did not go on.
+The input and output of the component are compared as the engine does it in a chain. A message that
+differs from its input is a change, a message without input is its own, a request that the
+component answered itself did not go on.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from conductor.core.service_table import (
 from conductor.record import diff
 
 _WAY: Final = {b"p": Direction.DOWN, b"s": Direction.UP}
-"""Where a message goes that comes in on a side."""
+"""The direction of a message that comes in on a side."""
 _OTHER: Final = {b"p": b"s", b"s": b"p"}
 
 
 class Cell(NamedTuple):
-    """What a component does with a message."""
+    """A use of a message by a component."""
 
     direction: Direction
     key: str
@@ -53,7 +54,7 @@ class Cell(NamedTuple):
 
 
 class Uses:
-    """What a component does in its transcripts, each with the first place where it does that."""
+    """The uses of a component in its transcripts, each with its first place."""
 
     def __init__(self) -> None:
         self.cells: dict[Cell, str] = {}
@@ -71,7 +72,7 @@ class Uses:
         played.ends()
 
     def lacking(self, held: Iterable[str]) -> dict[str, str]:
-        """The words for what it does without a right to it, each with a place."""
+        """The words for uses without a right, each with a place."""
         held = tuple(held)
         policy, services = words.policy(*held), granted_names(words.services(held))
         found: dict[str, str] = {}
@@ -80,7 +81,7 @@ class Uses:
                 continue
             is_own = policy.serves if key.startswith(MCP_FAMILIES) else policy.grants.sessions
             if is_own and (right == ORIGINATE or key.startswith(MCP_FAMILIES)):
-                continue  # what is its own it has whole
+                continue  # it has all rights to its own
             if word := words.word_for(direction, key, right):
                 found.setdefault(word, place)
         for service, place in self.services.items():
@@ -98,7 +99,7 @@ class Uses:
         policy = words.policy(name)
         if policy is None or not (given := _given(policy)):
             return True  # a message does not show it
-        # Who changes a message sees it: a word for both is there for the change.
+        # A component that changes a message sees it: the word for both is there for the change.
         bits = COPY if given & ~SEEN == 0 and not given & CARRY else ~COPY
         return any(
             policy.rights(direction, key) & right & bits for direction, key, right in self.cells
@@ -106,7 +107,7 @@ class Uses:
 
 
 def _given(policy: Policy) -> int:
-    """All that a policy gives on any key."""
+    """All rights that a policy gives on any key."""
     given = 0
     for row in ROWS:
         for key in row.keys:
@@ -134,7 +135,8 @@ class _Play:
         self._path = path
         self.line = 0
         self._requests: dict[tuple[bytes, bytes], _Arrived] = {}
-        """What came in, by side and id; and what went on, by the side and id it has there."""
+        """Requests that came in, by side and id; and those that went on, by their new side and
+        id."""
         self._waiting: list[_Arrived] = []
         """Notifications that have not gone on."""
 
@@ -172,7 +174,7 @@ class _Play:
             self._sends(_WAY[_OTHER[side]], side, message)
 
     def ends(self) -> None:
-        """What has not gone on is dropped."""
+        """Notifications that have not gone on are dropped."""
         for arrived in self._waiting:
             self._use(arrived.direction, arrived.key, DROP)
 

@@ -1,6 +1,6 @@
-"""Lines of a component that is on one connection, as lines with side bytes would have them. Pure.
+"""Lines of a component on one connection, as the same lines with side bytes. Pure.
 
-A guest has a side byte in each line. A program on one connection wraps what concerns its successor
+A guest has a side byte in each line. A program on one connection wraps messages of its successor
 in envelopes, and calls services of the conductor by methods of their own.
 """
 

@@ -53,7 +53,7 @@ def subjects(
 
     Raises:
         UsageError: it runs inside of conductor, or the managed policy forbids it.
-        ComponentError: it cannot be loaded or started; also raised by what is yielded.
+        ComponentError: it cannot be loaded or started; the yielded function raises this error too.
     """
     spec = managed.tried(spec)
     if spec.command is not None:

@@ -42,7 +42,7 @@ class Mismatch(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What playing one transcript showed."""
+    """The result of playing one transcript."""
 
     deliveries: int
     mismatches: list[Mismatch]
@@ -174,7 +174,7 @@ class Matcher:
         return b"".join(self._answering(line) + b"\n" for line in lines)
 
     def compare(self, delivery: Delivery, returned: bytes) -> tuple[Mismatch | None, bytes]:
-        """What differs, or None; and the outbox as the transcript should have it."""
+        """The difference, or None; and the outbox as the transcript should have it."""
         expected, lines = delivery.expected.split(b"\n")[:-1], returned.split(b"\n")
         if not lines[-1]:  # a guest's last line may lack its newline
             lines.pop()

@@ -1,5 +1,5 @@
-"""Writes an edit into an editor's settings: as a whole, with a copy of what was, and never over
-what somebody else has written meanwhile."""
+"""Writes an edit into an editor's settings: as a whole, with a copy of the former file, and never
+over changes that another program has made meanwhile."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     """A file of settings as it is."""
 
     path: str
-    """As the editor calls it."""
+    """The path, as the editor names it."""
     real: str
-    """Where a link leads."""
+    """The path without links."""
     content: bytes | None
     """None: there is no file."""
 
@@ -53,14 +53,14 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What has come of an edit."""
+    """The result of an edit."""
 
     edit: Edit
     path: str
     changed: bool
     created: bool = False
     removed: bool = False
-    """The file itself: nothing but what `setup` had written was left in it."""
+    """The file itself was removed: only text of `setup` was left in it."""
     backup: str = ""
 
 
@@ -69,11 +69,11 @@ class _ChangedError(Exception):
 
 
 Make = Callable[["str | None", Settings], Edit]
-"""Makes an edit of what the file and the record hold."""
+"""Makes an edit from the file and the record."""
 
 
 def look(target: Target) -> tuple[Snapshot, Settings]:
-    """An editor's file, and what the record holds of it. Raises `UsageError`."""
+    """An editor's file, and its settings in the record. Raises `UsageError`."""
     snapshot = read(target.file())
     known = record.load().files.get(snapshot.path)
     return snapshot, known if known is not None else Settings(target.name)
@@ -85,8 +85,8 @@ def change(target: Target, make: Make, tested: Callable[[Edit], None]) -> Outcom
     Args:
         target: The editor.
         make: Makes the edit; called again if the file changes meanwhile.
-        tested: Raises if the editor could not start what the edit holds. Called before anything is
-            written, once for each launch.
+        tested: Raises if the editor could not start the command of the edit. Called before anything
+            is written, once for each launch.
 
     Raises:
         ConductorError: Nothing was changed.
@@ -158,8 +158,8 @@ def _perform(snapshot: Snapshot, settings: Settings, edit: Edit) -> Outcome:
 
 
 def read(path: str) -> Snapshot:
-    """A file of settings. Raises `UsageError` for one that is not the user's, and for one that
-    cannot be read."""
+    """A file of settings. Raises `UsageError` for a file that is not the user's, or cannot be
+    read."""
     real = os.path.realpath(path)
     try:
         guarded.refuse_changeable(path)
@@ -208,8 +208,8 @@ def _refused(path: str, why: str) -> UsageError:
 
 
 def _refuse_what_cannot_be_written(snapshot: Snapshot) -> None:
-    """Raises `UsageError` for what its owner has made read-only: a new file could take its place,
-    and that is not meant."""
+    """Raises `UsageError` for a file or folder that its owner has made read-only: a new file could
+    take its place, against the owner's wish."""
     for place in (snapshot.real, _existing_folder(snapshot.real)):
         is_there = os.path.lexists(place)
         if is_there and not (os.stat(place).st_mode & stat.S_IWUSR and os.access(place, os.W_OK)):
@@ -254,9 +254,9 @@ def _write(snapshot: Snapshot, content: bytes | None) -> None:
 
 
 def _put(fresh: str, content: bytes, snapshot: Snapshot) -> None:
-    """Puts the file `fresh`, which holds `content`, in the place of the one that was read.
+    """Puts the file `fresh`, which holds `content`, in the place of the file that was read.
 
-    Raises `OSError`, and `_ChangedError` where another one came out: that one is back in its place.
+    Raises `OSError`, and `_ChangedError` if another file came out: it is back in its place then.
     """
     if snapshot.content is None:
         _link(fresh, snapshot.real)
@@ -264,7 +264,7 @@ def _put(fresh: str, content: bytes, snapshot: Snapshot) -> None:
         os.replace(fresh, snapshot.real)
     elif untrusted_files.read(fresh, MOST) != snapshot.content:
         swap(fresh, snapshot.real)
-        if untrusted_files.read(fresh, MOST) != content:  # it was written once more: that is newer
+        if untrusted_files.read(fresh, MOST) != content:  # written once more: this is newer
             swap(fresh, snapshot.real)
         raise _ChangedError
 

@@ -15,7 +15,7 @@ from conductor.spec.config import anchors, names
 from conductor.spec.config.model import Config
 
 _SCRIPTS: Final = (".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb")
-"""How files end that an interpreter runs."""
+"""The endings of files that an interpreter runs."""
 
 
 def words(
@@ -26,7 +26,7 @@ def words(
     Args:
         components: As the user typed them.
         chain: The name of a chain of the configuration; empty: `components` count.
-        config: What is configured.
+        config: The configuration.
         project: The folder of `--project`; empty without.
         here: The current folder: relative paths are made absolute.
 
@@ -68,7 +68,7 @@ def _is_project(origin: str) -> bool:
 
 
 def _refuse_project(what: str, origin: str, project: str) -> None:
-    """Raises `UsageError` for what only the file of one project says."""
+    """Raises `UsageError` for an entry that only the file of one project has."""
     if project or not _is_project(origin):
         return
     raise UsageError(
@@ -92,7 +92,7 @@ def _anchored(text: str, config: Config, project: str, here: str) -> str:
     try:
         words = shlex.split(base)
     except ValueError:
-        return text  # resolving it says what is wrong
+        return text  # its resolution reports the mistake
     if len(words) == 1 or os.path.exists(os.path.join(here, base)):
         placed = anchors.word(base.strip() if len(words) != 1 else words[0], here)
         if len(words) != 1 or " " in placed:
@@ -124,7 +124,7 @@ def _anchored_object(text: str, here: str) -> str:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
-        return text  # resolving it says what is wrong
+        return text  # its resolution reports the mistake
     if not isinstance(given, dict):
         return text
     for key in ("wasm", "config"):

@@ -25,7 +25,7 @@ from conductor.errors import (
 )
 
 _Keys: TypeAlias = tuple[str, str | int]
-"""What leads to an entry."""
+"""The keys that lead to an entry."""
 
 _NAMES: Final[dict[type, str]] = {
     dict: "an object",
@@ -37,18 +37,18 @@ _NAMES: Final[dict[type, str]] = {
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """How an editor writes an entry."""
+    """The form of an editor's entries."""
 
     read: Callable[[dict[str, Any]], Launch | None]
-    """What an entry starts; None if it has no command of its own."""
+    """The launch of an entry; None if it has no command of its own."""
     write: Callable[[dict[str, Any], str, Launch], dict[str, Any]]
     """An entry that starts something, made from a present one (or an empty one) and its name."""
     key: Callable[[str], str] = str
-    """What stands in the file for a name."""
+    """The key of a name in the file."""
     listed: bool = False
     """Whether entries are items of a list with an `id`; else members of an object."""
     no_command: str = ""
-    """What an entry without a command is, and what to do instead."""
+    """The meaning of an entry without a command, and the alternative for its user."""
 
 
 class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +67,9 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     comments: bool = False
     """Whether the editor reads comments and trailing commas in its file."""
     fresh: dict[str, Any] = {}
-    """What else a new file holds."""
+    """The further content of a new file."""
     note: str = ""
-    """What else its users should know: a sentence."""
+    """A further sentence for its users."""
 
     def todo(self) -> str:
         """Nothing."""
@@ -80,13 +80,13 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         return self.place()
 
     def key(self, name: str) -> str:
-        """What stands in the file for the name of an entry, and in the record."""
+        """The key of an entry's name in the file and in the record."""
         return self.shape.key(name)
 
-    # -- what is there -----------------------------------------------------------------------------
+    # -- entries -----------------------------------------------------------------------------------
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:
-        """What it starts by which name. Raises `UsageError`."""
+        """The launches of its entries, by name. Raises `UsageError`."""
         holder = self._holder(self._root(text or ""))
         found = {}
         for slot in (holder.slots if holder is not None else None) or ():
@@ -175,7 +175,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 "back; `--name` adds another entry",
             )
         was = before[slot.value.start : slot.value.end]
-        # What the user has set beside ours stays, as do variables.
+        # Settings of the user beside ours stay, and so do variables.
         wanted = Launch(launch.command, launch.args, {**present.env, **launch.env})
         return self._changed(text, settings, name, slot, wanted, Kept("", was=was))
 
@@ -227,7 +227,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         return Launch(rest[0], rest[1:], present.env)
 
     def _launch(self, entry: str) -> Launch:
-        """What the text of an entry starts, which was read once before."""
+        """The launch in the text of an entry, which was read once before."""
         value = jsonc.parse(entry)
         launch = self._read(value.data) if value is not None else None
         return launch if launch is not None else Launch("")
@@ -255,8 +255,8 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         written = after[value.start : value.end]
         fresh = copy.deepcopy(settings)
         if known is not None and known.wraps != kept.wraps:
-            known = None  # ours is gone: this is an entry of the user's in its place
-        if known is not None:  # what was there before the first change is what counts
+            known = None  # our entry is gone: an entry of the user's took its place
+        if known is not None:  # the text before the first change counts
             kept = msgspec.structs.replace(known, written=written)
         else:
             kept = msgspec.structs.replace(kept, written=written)
@@ -265,7 +265,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         return Edit(after, fresh, wanted, self._remarks(after))
 
     def _keys(self, text: str, name: str) -> _Keys:
-        """What leads to an entry that is there."""
+        """The keys that lead to an entry of the file."""
         holder = self._holder(self._root(text))
         slot = self._found(holder, name)
         assert holder is not None
@@ -342,7 +342,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         *,
         added: bool = False,
     ) -> None:
-        """Reads an edited text back: only what was to change may have changed."""
+        """Reads an edited text back: only the intended part may have changed."""
         old, new = jsonc.parse(before), jsonc.parse(after)
         expected: Any = copy.deepcopy(old.data if old is not None else self.fresh)
         where, key = keys
@@ -437,7 +437,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         return Edit(after, settings, None, (remark,))
 
     def _tidied(self, text: str | None, settings: Settings, remarks: tuple[str, ...]) -> Edit:
-        """Takes out what `setup` has made for its entries, where nothing is in it any more."""
+        """Removes containers that `setup` has made for its entries, once they are empty."""
         if text is None:
             return Edit(None, settings, None, remarks)
         for container in sorted(settings.containers, key=lambda each: -len(each.keys)):
@@ -453,11 +453,11 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 text = text[: value.start] + container.was + text[value.end :]
             else:
                 text = without(text, root, container)
-        self._root(text)  # what is written must be read again
+        self._root(text)  # the written text must be readable
         return Edit(text, settings, None, remarks)
 
     def _live(self, text: str, settings: Settings) -> dict[str, Kept]:
-        """Of the entries in the record those that are still in the file."""
+        """The entries of the record that are still in the file."""
         holder = self._holder(self._root(text))
         entries = settings.entries.items()
         return {name: kept for name, kept in entries if self._found(holder, name) is not None}
@@ -465,7 +465,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
     # -- showing -----------------------------------------------------------------------------------
 
     def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
-        """What a user would write into the settings by hand."""
+        """The entry that a user would write into the settings by hand."""
         data = self.shape.write({}, name, launch)
         holder: Any = [data] if self.shape.listed else {self.key(name): data}
         whole = {**self.fresh, self.where: holder}

@@ -1,4 +1,4 @@
-"""Places in settings in JSON: what is put there, and taken out again."""
+"""Places in settings in JSON: text is put there, and taken out again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conductor.editors.record import Container, Settings
 
 
 def is_empty(text: str, value: Value, container: Container) -> bool:
-    """Whether a container of ours has nothing in it, or of the user's nothing but what it had."""
+    """Whether a container of ours is empty, or one of the user's has only its former content."""
     inside, before = text[value.start + 1 : value.end - 1], container.was
     before = before[1:-1] if before[:1] in ("{", "[") else ""
     return not value.slots and inside.split() == before.split()

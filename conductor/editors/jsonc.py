@@ -1,8 +1,8 @@
-"""JSON with comments and trailing commas, edited as text: every byte that is not ours stays.
+"""JSON with comments and trailing commas, edited as text: all bytes of others stay.
 
-`parse` finds out where each value stands. `insert`, `replace` and `cut` make a new text of it; a
-`Seam` remembers what an insertion put before and behind a value, so that it can be taken out again
-whatever has changed elsewhere in the text. Pure: texts in, texts out.
+`parse` finds the place of each value. `insert`, `replace` and `cut` make a new text. A `Seam`
+remembers the text that an insertion put before and behind a value, so that it can be taken out
+again whatever has changed elsewhere in the text. Pure: texts in, texts out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Value(msgspec.Struct):
     data: Any
     """The value itself; of members with the same key the last one counts."""
     slots: list[Slot] | None = None
-    """What an object or a list holds; None for anything else."""
+    """The content of an object or a list; None for any other value."""
 
     @property
     def is_object(self) -> bool:
@@ -82,15 +82,15 @@ class Slot(msgspec.Struct):
     """A member of an object, or an item of a list."""
 
     start: int
-    """Where its key begins, or the item itself."""
+    """The index where its key begins, or the item itself."""
     value: Value
     key: str = ""
     comma: int = 0
-    """Where the comma behind it ends; 0 without one."""
+    """The index where the comma behind it ends; 0 without a comma."""
 
 
 class Seam(msgspec.Struct, frozen=True):
-    """What an insertion has put before and behind a value."""
+    """The text that an insertion has put before and behind a value."""
 
     before: str
     after: str
@@ -115,8 +115,8 @@ def parse(text: str) -> Value | None:
 
 
 def beyond_json(text: str) -> int:
-    """Where a text that parses first has what plain JSON has not, a comment or a comma before a
-    bracket; -1 if nowhere."""
+    """The index of the first part of a parseable text that is not plain JSON, a comment or a comma
+    before a bracket; -1: there is none."""
     found = [match.start() for match in _STRING_OR_COMMENT.finditer(text) if match[0][0] == "/"]
     root = parse(text)
     found += [comma - 1 for comma in _trailing(root)]
@@ -239,10 +239,10 @@ def _scalar(text: str) -> Any:
 
 
 def insert(text: str, where: Value | None, key: str | None, data: Any) -> tuple[str, Seam]:
-    """A text with one more value, in front of what an object or a list holds.
+    """A text with one more value, in front of the content of an object or a list.
 
-    In front it needs nothing of its neighbours: no comma behind a last member that may have a
-    comment of its own. `where` is None for a text without a value, which gets its first one.
+    In front the value needs no change of its neighbours: no comma behind a last member that may
+    have a comment of its own. `where` is None for a text without a value, which gets its first one.
     """
     eol = _eol(text)
     if where is None:
@@ -279,8 +279,8 @@ def replace(text: str, value: Value, data: Any) -> str:
 
 
 def take_out(text: str, where: Value | None, slot: Slot, seam: Seam) -> str:
-    """A text without a value that `insert` has put there: as it was before, where what the
-    insertion put around it is still there."""
+    """A text without a value that `insert` has put there: as it was before, if the text that the
+    insertion put around the value is still there."""
     start, end = slot.value.start - len(seam.before), slot.value.end + len(seam.after)
     around = text[max(start, 0) : slot.value.start], text[slot.value.end : end]
     if start >= 0 and around == (seam.before, seam.after):
@@ -310,7 +310,7 @@ def cut(text: str, where: Value, slot: Slot) -> str:
 
 
 def render(data: Any, indent: str, unit: str, eol: str) -> str:
-    """Data as JSON on several lines; `indent` is that of the line on which it begins."""
+    """Data as JSON on several lines; `indent` is the indent of its first line."""
     lines = dumps(data, unit).split("\n")
     return (eol + indent).join(lines)
 
@@ -330,7 +330,7 @@ def _commas_fit(text: str, exact: str) -> bool:
 
 
 def _trailing(value: Value | None) -> list[int]:
-    """Where the commas behind the last values of objects and lists end."""
+    """The indices where the commas behind the last values of objects and lists end."""
     commas, waiting = [], [value] if value is not None else []
     while waiting:
         slots = waiting.pop().slots or []
@@ -359,7 +359,7 @@ def _unit(text: str) -> str:
 
 
 def _line_before(text: str, at: int) -> int | None:
-    """Where the line before ends, if nothing but blanks precedes a character on its own."""
+    """The index where the line before ends, if only blanks precede a character on its line."""
     start = text.rfind("\n", 0, at)
     if start < 0 or text[start + 1 : at].strip(" \t"):
         return None

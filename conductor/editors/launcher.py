@@ -13,7 +13,7 @@ from conductor.spec import paths
 _NAME: Final = "conductor"
 _USER_BIN: Final = "~/.local/bin"
 _BARE_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
-"""What programs that a desktop starts find at least, on Linux and macOS."""
+"""The least PATH of programs that a desktop starts, on Linux and macOS."""
 _OF_DESKTOP: Final = frozenset(
     {
         *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TMPDIR", "TZ"),
@@ -24,14 +24,14 @@ _OF_DESKTOP: Final = frozenset(
 
 
 def command() -> list[str]:
-    """The words that start this conductor. Raises `UsageError` for one that will not stay.
+    """The words that start this conductor. Raises `UsageError` for a program that will not stay.
 
-    `uv tool` and `pipx` keep a link to the program in a folder on PATH, and replace what the link
-    leads to; so does Homebrew. So the link is what is written down, not its end.
+    `uv tool` and `pipx` keep a link to the program in a folder on PATH, and replace the target of
+    the link; so does Homebrew. So the link is written down, not its target.
     """
     program = _program()
     if program is None:
-        # -P: the folder that an editor starts it in may have a `conductor` of its own.
+        # -P: the folder in which an editor starts it may have a `conductor` of its own.
         return [_lasting(os.path.abspath(sys.executable)), "-P", "-m", _NAME]
     real = os.path.realpath(program)
     folders = [*os.environ.get("PATH", "").split(os.pathsep), os.path.expanduser(_USER_BIN)]
@@ -93,7 +93,7 @@ def starts_conductor(words: list[str]) -> bool:
 
 
 def bare_environment() -> dict[str, str]:
-    """The environment of a program that a desktop starts: without what shells add to it."""
+    """The environment of a program that a desktop starts: without variables that shells add."""
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -40,8 +40,8 @@ def agent_shell(key: str, title: str, command: Sequence[str]) -> str:
 
     Args:
         key: The agent's identifier in agent-shell; a symbol without odd characters.
-        title: What the user reads.
-        command: What agent-shell starts.
+        title: The title for the user.
+        command: The command that agent-shell starts.
     """
     symbol = _symbol(key)
     return f"""\

@@ -63,8 +63,8 @@ def codecompanion(key: str, title: str, command: Sequence[str]) -> str:
 
     Args:
         key: The adapter's name in CodeCompanion.
-        title: What the user reads.
-        command: What CodeCompanion starts.
+        title: The title for the user.
+        command: The command that CodeCompanion starts.
     """
     return _guarded(f"""\
 local command = {values(command)}

@@ -1,6 +1,6 @@
-"""What `conductor setup` has changed in the settings of editors, so that it can be taken back.
+"""The changes by `conductor setup` in the settings of editors, so that they can be taken back.
 
-One private file for the user. It is written before the settings are, so that nothing of ours is
+One private file for the user. It is written before the settings are, so that no text of ours is
 ever in them without a record.
 """
 
@@ -26,19 +26,19 @@ class Container(msgspec.Struct, frozen=True):
     """An object or a list that `setup` has made for its entries."""
 
     keys: tuple[str, ...]
-    """What leads to it."""
+    """The keys that lead to it."""
     seam: Seam
     was: str = ""
-    """What stood in its place, such as `null`."""
+    """The text that stood in its place, such as `null`."""
 
 
 class Kept(msgspec.Struct, frozen=True):
     """One entry."""
 
     written: str
-    """As `setup` wrote it last."""
+    """The text that `setup` wrote last."""
     seam: Seam | None = None
-    """Around it, where `setup` has added it."""
+    """The seam around it, if `setup` has added it."""
     was: str = ""
     """The entry that was there before, where `setup` has changed it."""
     wraps: bool = False
@@ -52,9 +52,9 @@ class Settings(msgspec.Struct):
     created: bool = False
     """Whether `setup` has made the file."""
     folders: list[str] = []
-    """Those that `setup` has made for it, the innermost first."""
+    """The folders that `setup` has made for it, the innermost first."""
     backup: str = ""
-    """Where the file is kept as it was before the first change."""
+    """The copy of the file before the first change."""
     containers: list[Container] = []
     entries: dict[str, Kept] = {}
 
@@ -72,7 +72,7 @@ def path() -> str:
 
 
 def load() -> Record:
-    """The record; an empty one where there is none. Raises `UsageError` for one that cannot be
+    """The record; an empty one if there is no file. Raises `UsageError` for a file that cannot be
     read."""
     place = path()
     try:

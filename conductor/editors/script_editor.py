@@ -36,17 +36,17 @@ Code = Callable[[str, str, list[str]], str]
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An agent that the file adds, or one that it wraps."""
+    """An agent that the file adds or wraps."""
 
     launch: Launch
     wraps: bool = False
-    """Whether this stands in front of the command of an agent that the editor has."""
+    """Whether the launch stands in front of the command of an agent that the editor has."""
 
     @property
     def words(self) -> list[str]:
-        """All that is to be started, as one command.
+        """The whole launch, as one command.
 
-        Variables are words of it: some editors look for more than a value in theirs.
+        Variables are words of it: some editors read more than a value in their variables.
         """
         variables = [f"{name}={value}" for name, value in self.launch.env.items()]
         return [*([_ENV, *variables] if variables else []), *self.launch.words]
@@ -60,25 +60,25 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
     place: Callable[[], str]
     """Our file."""
     comment: str
-    """How a comment begins."""
+    """The beginning of a comment."""
     adds: Code
     """The code that adds an agent."""
     wraps: Code
-    """The code that puts a command in front of that of an agent of the editor."""
+    """The code that puts a command in front of the command of an editor's agent."""
     load: str
     """The line by which the user's settings load our file."""
     where: str
-    """Where in the user's settings that line belongs."""
+    """The place of this line in the user's settings."""
     pick: str
     logs: str
     programs: tuple[str, ...] = ()
     bare: bool = False
     first_line: str = ""
-    """What else the first line of a file has to say."""
+    """The further text of the first line of a file."""
     own: Callable[[], Iterator[str]] = lambda: iter(())
-    """The user's settings: those of these files that are there."""
+    """The existing files of the user's settings."""
     warning: str = ""
-    """What users of this editor may be wrong about: a sentence."""
+    """A mistake that users of this editor may make: a sentence."""
     note: str = ""
 
     def todo(self) -> str:
@@ -103,8 +103,8 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
         return key(name)
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:
-        """What it starts by which name; for an agent of the editor that it wraps, what stands in
-        front of that. Raises `UsageError`."""
+        """The launches of its entries, by name; of an entry that wraps an agent of the editor, the
+        words in front of the agent's command. Raises `UsageError`."""
         return {name: entry.launch for name, entry in self._present(text).items()}
 
     def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
@@ -128,7 +128,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
                     f"{self.name} --remove --name {shlex.quote(one_line(other))}` takes that one "
                     "out",
                 )
-        launch = None if entry.wraps else entry.launch  # the editor alone knows what it wraps
+        launch = None if entry.wraps else entry.launch  # the editor alone knows the wrapped command
         return self._with(settings, {**entries, name: entry}, launch)
 
     def remove(self, text: str | None, settings: Settings, name: str) -> Edit:
@@ -149,7 +149,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(written, text=None, remarks=(gone,))
 
     def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
-        """What a user would write into the settings by hand."""
+        """The entry that a user would write into the settings by hand."""
         entry = Entry(_in_front(launch) if wraps else launch, wraps)
         return f"{self.comment} This belongs {self.where}.\n{self._code(name, entry)}"
 
@@ -204,7 +204,7 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_of(path: str) -> str:
-    """The text of a file of the user's settings; of one that cannot be read, none."""
+    """The text of a file of the user's settings; empty if the file cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(_MOST)

@@ -1,8 +1,8 @@
 """Two files change places, in one step of the kernel.
 
-A rename replaces whatever is at its target at that moment. Between the last look at a file and the
-rename an editor may write the file, and its edit would be lost. Of two files that change places
-both are still there, so one can look at what came out, and put it back.
+A rename replaces any file that is at its target at that moment. Between the last look at a file and
+the rename an editor may write the file, and its edit would be lost. Of two files that change places
+both are still there, so one can look at the file that came out, and put it back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of editors: where each keeps its agents, in which form, and what its user does next."""
+"""The table of editors: the place and form of each editor's agents, and its user's next step."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _slug(name: str) -> str:
 # -- acpx ------------------------------------------------------------------------------------------
 
 _UNFIT: Final = re.compile(r"[\s'\"]")
-"""What acpx refuses in a command that has arguments beside it."""
+"""Characters that acpx refuses in a command that has arguments beside it."""
 
 
 def _read_acpx(entry: dict[str, Any]) -> Launch | None:
@@ -364,7 +364,7 @@ _OTHER_NAMES: Final[dict[str, str]] = {
 
 
 _PLUGGED: Final = ("nvim", "neovim", "vim", "vi")
-"""Names of an editor in which plugins speak ACP: which of them is meant shows what is installed."""
+"""Names of an editor in which plugins speak ACP: the installed plugin shows which one is meant."""
 
 
 def _of_neovim(name: str) -> Target:

@@ -1,4 +1,4 @@
-"""What `conductor setup` needs to know of an editor, and what an edit of its settings is."""
+"""The facts about an editor that `conductor setup` needs, and an edit of its settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Launch(msgspec.Struct, frozen=True):
     command: str
     args: list[str] = []
     env: dict[str, str] = {}
-    """Variables that it adds to its own."""
+    """Variables that the editor adds to its own."""
 
     @property
     def words(self) -> list[str]:
@@ -43,9 +43,9 @@ class Edit(msgspec.Struct, frozen=True):
     text: str | None
     """None: no file."""
     settings: Settings
-    """What the record is to hold of them."""
+    """The new settings for the record."""
     launch: Launch | None = None
-    """What the editor starts then; None if it is nothing of ours."""
+    """The launch of the editor after the edit; None if it is none of ours."""
     remarks: tuple[str, ...] = ()
     """Sentences for the user."""
 
@@ -63,7 +63,7 @@ class Target(Protocol):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What starts it from a terminal; none where nothing does."""
+        """The programs that start it from a terminal; empty: there are none."""
 
     @property
     def bare(self) -> bool:
@@ -72,25 +72,25 @@ class Target(Protocol):
     @property
     def pick(self) -> str:
         """How the user picks the agent: a sentence, with `{name}` for the entry, and `{key}` for
-        what stands in the file."""
+        its key in the file."""
 
     @property
     def logs(self) -> str:
-        """Where it shows what went wrong: a sentence."""
+        """The place where it shows errors: a sentence."""
 
     @property
     def note(self) -> str:
-        """What else its users should know: a sentence; empty if nothing."""
+        """A further sentence for its users; empty: there is none."""
 
     def todo(self) -> str:
-        """What a person still has to do by hand, such as to add a line to settings that are a
-        program; empty if nothing."""
+        """The work that is left for a person, such as to add a line to settings that are a
+        program; empty: there is none."""
 
     def file(self) -> str:
         """Its file of settings, or ours beside them; empty where a command line is all there is."""
 
     def key(self, name: str) -> str:
-        """What stands in the file for the name of an entry, and in the record."""
+        """The key of an entry's name in the file and in the record."""
 
     def put(self, text: str | None, settings: Settings, name: str, launch: Launch) -> Edit:
         """An entry added, or brought up to date. Raises `UsageError`."""
@@ -102,8 +102,8 @@ class Target(Protocol):
         """An entry taken out, or given back as it was. Raises `UsageError`."""
 
     def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
-        """What a user would write into the settings by hand; safe for a terminal."""
+        """The entry that a user would write into the settings by hand; safe for a terminal."""
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:
-        """What it starts by which name; None for an entry without a command of its own. Raises
-        `UsageError`."""
+        """The launches of its entries, by name; None for an entry without a command of its own.
+        Raises `UsageError`."""

@@ -58,7 +58,7 @@ class Toad(msgspec.Struct, frozen=True):
         )
 
     def shown(self, name: str, launch: Launch, *, wraps: bool) -> str:
-        """What to type in a shell. Raises `UsageError`."""
+        """The command line for a shell. Raises `UsageError`."""
         return command_line(name, launch.words)
 
     def entries(self, text: str | None) -> dict[str, Launch | None]:
@@ -67,10 +67,10 @@ class Toad(msgspec.Struct, frozen=True):
 
 
 def command_line(title: str, command: Sequence[str]) -> str:
-    """What to type in a shell.
+    """The command line for a shell.
 
-    Toad passes the agent's command to a shell of its own. Raises `UsageError` for what a terminal
-    cannot show as it is, since nobody could copy it.
+    Toad passes the agent's command to a shell of its own. Raises `UsageError` for a command that a
+    terminal cannot show as it is, since nobody could copy it.
     """
     line = shlex.join(["toad", "acp", shlex.join(command), "--title", title])
     if visible(line) != line or "\n" in line or "\t" in line:

@@ -1,8 +1,8 @@
 """Unpacks strangers' archives: the one place where files of a package are written.
 
-Every source goes through `Tree`, also a git tree and a folder of the user's: it writes regular
+Every source goes through `Tree`, also a git tree and a folder of the user's: `Tree` writes regular
 files and folders below one private folder, and nothing else. It refuses links, devices, paths that
-leave the folder, two paths that some file system takes for one, and what is beyond `Bounds`. An
+leave the folder, two paths that are equal to some file system, and sizes beyond `Bounds`. An
 archive is refused as a whole: the caller throws the folder away.
 """
 
@@ -64,7 +64,7 @@ def refused(why: str, hint: str = _HINT) -> UsageError:
 
 class Tree:
     """A folder that is being filled with a stranger's files. Every method raises `UsageError` for
-    what a package may not hold, and `OSError` for a file system that takes nothing."""
+    an entry that a package may not hold, and `OSError` for a file system that takes nothing."""
 
     def __init__(self, folder: str, bounds: Bounds = BOUNDS) -> None:
         self._folder = folder
@@ -111,7 +111,7 @@ class Tree:
                 os.mkdir(os.path.join(self._folder, *parts[:depth]), 0o700)
 
     def _new(self, path: str) -> str | None:
-        """The folded form of a path that is new; None of one that is there, spelled the same."""
+        """The folded form of a path that is new; None if the path is there, spelled the same."""
         folded = _folded(path)
         before = self._spelled.get(folded)
         if before is not None:
@@ -197,7 +197,7 @@ def unpack(data: bytes, folder: str, bounds: Bounds = BOUNDS) -> None:
 
 
 def _decompressed(data: bytes, most: int) -> bytes:
-    """What is in one gzip stream."""
+    """The content of one gzip stream."""
     inflater = zlib.decompressobj(wbits=31)
     try:
         plain = inflater.decompress(data, most)
@@ -212,8 +212,8 @@ def _decompressed(data: bytes, most: int) -> bytes:
     return plain
 
 
-# The standard library's reader of tar archives follows sizes that a header gives to the one after
-# it, sparse files and headers without bound. What a package may hold needs none of that.
+# The standard library's reader of tar archives follows sparse files, headers without bound, and
+# sizes that a header gives to the next one. No package needs any of them.
 
 
 def _tar(data: bytes, tree: Tree) -> None:

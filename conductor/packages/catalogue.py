@@ -1,7 +1,7 @@
-"""Packages by name: which catalogues there are, and what `conductor add NAME` fetches.
+"""Packages by name: the catalogues, and the source that `conductor add NAME` fetches.
 
-A catalogue gives a name its source. The source is pinned, so that the catalogue decides what is
-installed, and no server or network between: what arrives is held to the digest of the entry.
+A catalogue gives a name its source. The source is pinned, so that the catalogue decides about the
+content, and no server or network between: the download must have the digest of the entry.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Named(msgspec.Struct, frozen=True):
 
     entry: Entry
     source: Source
-    """What it stands for today."""
+    """The source of the entry today."""
     is_pinned: bool = False
 
     @property
@@ -51,7 +51,7 @@ class Named(msgspec.Struct, frozen=True):
         return self.source.is_pinned and self.source.written == source
 
     def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
-        """Fetches what the entry names."""
+        """Fetches the package of the entry."""
         fetched = self.source.fetch(folder, wanted)
         version = fetched.version or self.entry.version
         return msgspec.structs.replace(fetched, version=version)
@@ -63,7 +63,7 @@ def is_catalogue_name(text: str) -> bool:
 
 
 def find(name: str, places: Mapping[str, str]) -> Named:
-    """What the first catalogue that has a name offers under it. Raises `ConductorError`.
+    """The entry of the first catalogue that has a name. Raises `ConductorError`.
 
     Args:
         name: The name.
@@ -86,7 +86,7 @@ def find(name: str, places: Mapping[str, str]) -> Named:
 
 
 def available(places: Mapping[str, str]) -> Iterator[Entry]:
-    """All that catalogues offer; of a name, what the first has. Raises `ConductorError`."""
+    """The entries of all catalogues; of a name the first entry. Raises `ConductorError`."""
     seen: set[str] = set()
     for where, set_by in places.items():
         for name, entry in sorted(read(where, set_by).items()):
@@ -106,13 +106,13 @@ def read(where: str, set_by: str = "") -> dict[str, Entry]:
 
 
 def _is_here(source: str) -> bool:
-    """Whether a source is on this machine: nobody else says what is read, or asked, here."""
+    """Whether a source is on this machine: no catalogue elsewhere may name such a source."""
     parts = urlsplit(source)
     return parts.scheme == "git+file" or download.is_loopback(parts.hostname or "")
 
 
 def _named(entry: Entry) -> Named:
-    """The entry as a source. Raises `UsageError` for one that is not pinned."""
+    """The entry as a source. Raises `UsageError` for an entry that is not pinned."""
     if entry.here:
         pinned = _PINNED.fullmatch(entry.source)
         path, digest = (pinned[1], pinned[2]) if pinned else (entry.source, "")

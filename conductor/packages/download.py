@@ -1,9 +1,8 @@
 """Downloads within bounds: bytes, time and redirects, `https` only, but for this machine itself.
 
 A server may drip, lie about a length or redirect in a circle: `get` ends in time with an answer or
-one error. What comes is held in memory until its digest has been checked.
-
-Commands that fetch nothing load this module for its rules: what speaks HTTP is loaded by a request.
+one error. The content is held in memory until its digest has been checked.
+Commands that fetch nothing load this module for its rules: a request loads the library for HTTP.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     import httpcore2 as httpcore
 
 MOST: Final = 64 * 1024 * 1024
-"""Bytes of a download."""
+"""The most bytes of a download."""
 
 SECONDS: Final = 300.0
-"""How long a download may take, with all its redirects."""
+"""The longest time of a download, with all its redirects."""
 
 IDLE: Final = 60.0
-"""How long a server may be silent."""
+"""The longest silence of a server."""
 
 _REDIRECTS: Final = 5
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
@@ -43,25 +42,25 @@ _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 _LOOPBACK: Final = re.compile(r"127(?:\.\d{1,3}){3}|localhost|\[?::1\]?", re.ASCII | re.IGNORECASE)
 _ADDRESS: Final = re.compile(r".*:.*|(?:.*\.)?(?:\d+|0x[0-9a-f]*|localhost)\.?", re.IGNORECASE)
-"""A host that names a machine by its number, however that is written, or this one."""
+"""A host that names a machine by its number, in any spelling, or this machine."""
 
 _LOGIN: Final = re.compile(r"://[^/@:\[]+:(?!\d+/)[^@]*@|(?<!ssh)://[^/@]*@")
-"""A user or a password in a URL. One with a password may hold any character."""
+"""A user or a password in a URL. A user with a password may hold any character."""
 
 _MIB: Final = 1024 * 1024
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a server has answered."""
+    """The answer of a server."""
 
     status: int
     headers: list[tuple[str, str]]
     """Names in small letters."""
     content: bytes
     url: str
-    """Where it came from, after redirects."""
+    """The URL of the content, after redirects."""
     is_outside: bool = False
-    """Whether it came from the public internet, and through no proxy."""
+    """Whether the answer came from the public internet, and through no proxy."""
 
     def header(self, name: str) -> str:
         """The first header of this name; empty if there is none."""
@@ -69,7 +68,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """What is asked, wherever redirects lead."""
+    """The request that is sent, wherever redirects lead."""
 
     method: str
     headers: dict[str, str]
@@ -86,7 +85,7 @@ class UnreachableError(DownloadError):
 
 class _Outside:
     """The network of a pool. It says nothing to an address of this machine or its network, whatever
-    a name means now."""
+    address a name has now."""
 
     async def connect_tcp(
         self,
@@ -96,7 +95,7 @@ class _Outside:
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connects, and closes where that has led inside. Raises `DownloadError`."""
+        """Connects, and closes if the address is inside. Raises `DownloadError`."""
         import httpcore2 as httpcore
 
         inner = httpcore.AnyIOBackend()
@@ -119,7 +118,7 @@ def refuse_login(url: str) -> None:
 
 
 def checked(url: str) -> str:
-    """The URL itself. Raises `UsageError` for one that is not `https` to a plain host; `http` is
+    """The URL itself. Raises `UsageError` unless it is `https` to a plain host; `http` is
     for servers of this machine."""
     refuse_login(url)
     if not _URL.fullmatch(url):
@@ -149,8 +148,8 @@ def is_loopback(host: str) -> bool:
 
 
 def get(url: str, *, most: int = MOST) -> bytes:
-    """What a URL leads to, redirects followed. Raises as `send` does, and for any other status than
-    200."""
+    """The content at a URL, redirects followed. Raises the errors of `send`, and an error for any
+    other status than 200."""
     answer = send("GET", url, most=most)
     if answer.status != OK:
         raise DownloadError(f"{answer.url} answered with status {answer.status}", "check the URL")
@@ -172,12 +171,12 @@ def send(
     Args:
         method: Such as `GET`.
         url: Held to the rules of `checked`, as each redirect is.
-        body: What is sent with it.
+        body: The content of the request.
         most: Bytes of its content.
-        until: When `time.monotonic` says that it has taken too long; None: in `SECONDS`.
+        until: The value of `time.monotonic` at which it has taken too long; None: in `SECONDS`.
         headers: Sent with the request; to another host than the URL's no `Authorization`.
-        outside: A server of the public internet named the URL: it leads there or nowhere, as each
-            redirect of such a server does.
+        outside: A server of the public internet named the URL: the request goes to the public
+            internet or nowhere, and so does each redirect of such a server.
 
     Raises:
         UsageError: The URL is refused.
@@ -288,7 +287,7 @@ async def _once(request: _Request, url: str, most: int, outside: bool) -> Answer
 
 
 def _pool(url: str, outside: bool) -> Any:
-    """What connects: directly, or through the proxy that the environment names."""
+    """The pool of connections: direct, or through the proxy that the environment names."""
     import httpcore2 as httpcore
 
     parts = urlsplit(url)

@@ -32,15 +32,15 @@ class Candidate(msgspec.Struct, frozen=True):
 
     package: Package
     receipt: Receipt
-    """As it will be."""
+    """The receipt after the installation."""
     before: Receipt | Damaged | None
-    """What is installed under its name."""
+    """The receipt under its name before."""
     spec: Spec
     """The component, under its name."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether what is installed has the same content already."""
+        """Whether the installed component has the same content already."""
         before = self.before
         return isinstance(before, Receipt) and before.content == self.receipt.content
 
@@ -51,14 +51,14 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def is_another(self) -> bool:
-        """Whether it calls itself something else than what is installed: then its version proves
-        nothing, although the same people may have signed both."""
+        """Whether its own name differs from that of the installed component: then its version
+        proves nothing, although the same people may have signed both."""
         before = self.before
         return isinstance(before, Receipt) and before.called not in ("", self.receipt.called)
 
     @property
     def is_older(self) -> bool:
-        """Whether its version is lower than that of what is installed, or nobody can say.
+        """Whether its version is lower than the installed one, or nobody can say.
 
         A file or folder on this machine may change without another version.
         """
@@ -76,11 +76,11 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYBODY) -> Candidate:
-    """Fetches a package into a folder of the store's, and says what would be installed.
+    """Fetches a package into a folder of the store's, and returns the possible installation.
 
     Args:
-        name: What it shall be called; empty: as its catalogue or it itself says.
-        wanted: Who must have signed it; nobody: who signed what is installed from there.
+        name: Its name; empty: the name in its catalogue, or its own name.
+        wanted: Who must have signed it; nobody: the signer of the component from the same source.
 
     Raises:
         ConductorError: The source, the package or the name is refused.
@@ -138,7 +138,7 @@ def _check_free(
 
 
 def _signer_before(source: Source, name: str) -> Signer | None:
-    """Who signed what is installed from there, under this name or else another; None: nobody."""
+    """The signer of the component from the same source, of this name first; None: nobody."""
     for each in sorted(store.receipts(), key=lambda each: each.name != name):
         if isinstance(each, Receipt) and each.signer is not None and origin(each) == source.origin:
             return each.signer
@@ -160,7 +160,7 @@ def source_of(receipt: Receipt) -> Source:
 
 
 def origin(receipt: Receipt) -> str:
-    """What all versions of an installed component have in common."""
+    """The origin that all versions of an installed component share."""
     if receipt.catalogue:
         return f"{receipt.asked} of {receipt.catalogue}"
     try:
@@ -170,7 +170,7 @@ def origin(receipt: Receipt) -> str:
 
 
 def check_name(name: str) -> None:
-    """Raises `UsageError` for a name that cannot be that of an installed component."""
+    """Raises `UsageError` for a name that no installed component may have."""
     hint = "give it another name with `--name NAME`"
     if not is_name(name) or name.startswith(("-", ".", "@", "+")) or name.endswith(_FILES):
         raise UsageError(

@@ -22,8 +22,8 @@ _PREDICATES: Final = (
     "https://sigstore.dev/cosign/sign/v1",
     "https://slsa.dev/provenance/v1",
 )
-"""What a statement about a package may say to count as its signature: that somebody signs it, or
-that somebody built it. Others, such as the result of a scan, praise nothing."""
+"""The statements about a package that count as its signature: that somebody signs it, or that
+somebody built it. Others, such as the result of a scan, praise nothing."""
 
 _SIMPLE: Final = "cosign container image signature"
 BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -83,8 +83,8 @@ def is_keyed(bundle: bytes) -> bool:
 
 
 def by_key(content: bytes, bundle: bytes, key: Key) -> None:
-    """Raises `NoProofError` unless a bundle holds the key's signature of these bytes. What a log
-    confirms of it counts for identities: a key is believed by itself."""
+    """Raises `NoProofError` unless a bundle holds the key's signature of these bytes. The entries
+    of a log count for identities only: a key is believed by itself."""
     try:
         read = json.loads(bundle)
         envelope = read.get("dsseEnvelope")
@@ -123,7 +123,7 @@ def bundle(content: bytes, key: str) -> bytes:
         key: The file of the private key, in PEM and without a password.
 
     Raises:
-        UsageError: It cannot be used.
+        UsageError: The key cannot be used.
     """
     need_cryptography()
     private = signing.private(key)
@@ -151,5 +151,5 @@ def bundle(content: bytes, key: str) -> bytes:
 
 
 def _encoded(kind: str, payload: bytes) -> bytes:
-    """What an envelope signs: its payload with its kind (DSSE's pre-authentication encoding)."""
+    """The bytes that an envelope signs: kind and payload (DSSE's pre-authentication encoding)."""
     return f"DSSEv1 {len(kind.encode())} {kind} {len(payload)} ".encode() + payload

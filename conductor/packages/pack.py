@@ -1,7 +1,7 @@
-"""A component's folder as a package: what belongs to it, held to what `conductor add` will find.
+"""A component's folder as a package: its files, checked as `conductor add` will check them.
 
 The same files give the same bytes: in order, without times, owners or modes of this machine. Before
-anybody gets them they are unpacked again by the one unpacker that every source goes through.
+anybody gets the bytes they are unpacked again by the one unpacker that every source goes through.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from conductor.spec.paths import MANIFEST, SCENARIOS
 from conductor.spec.python_guest import scripts
 
 _BESIDE: Final = ("readme*", "license*", "licence*", "copying*", "notice*", "changelog*")
-"""What goes with a component that its manifest does not name, whatever the case of its letters."""
+"""Files that go with a component though its manifest does not name them, in any case of letters."""
 
 _SECRET_NAMES: Final = (
     *(".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx"),
@@ -63,7 +63,7 @@ class Packed(msgspec.Struct, frozen=True):
 
     @property
     def file_name(self) -> str:
-        """What its archive is called."""
+        """The file name of its archive."""
         version = f"-{self.manifest.version}" if self.manifest.version else ""
         return f"{self.manifest.name}{version}.tar.gz"
 
@@ -86,10 +86,10 @@ def pack(folder: str, allowed: Collection[str] = ()) -> Packed:
 
     Args:
         folder: The component's folder.
-        allowed: Files of it that look like secrets, and are none.
+        allowed: Its files that look like secrets but are harmless.
 
     Raises:
-        UsageError: There is none, it is not built, or it holds what nobody should get.
+        UsageError: There is none, it is not built, or it holds a file that nobody should get.
     """
     manifest = load(path_in(folder))
     try:
@@ -117,14 +117,14 @@ def write(path: str, content: bytes) -> None:
         ) from None
 
 
-# -- what belongs to it ----------------------------------------------------------------------------
+# -- its files -------------------------------------------------------------------------------------
 
 
 def _names(folder: str, manifest: Manifest) -> Iterator[str]:
     """The paths of its files, relative to the folder. Raises `OSError`, `UsageError`."""
     yield MANIFEST
     if manifest.file is None:
-        # Of a program all that lies beside it: nothing says what it loads.
+        # Of a program all files beside it: no list says which files it loads.
         yield from files_of(folder)
         return
     path = os.path.join(folder, manifest.file)
@@ -165,9 +165,9 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _refuse_secrets(name: str, content: bytes) -> None:
-    """Raises `UsageError` for a file that looks as if it were nobody else's business."""
+    """Raises `UsageError` for a file that looks private."""
     base = os.path.basename(name).lower()
-    # What begins with a dot is of tools, and of their logins: `.git/config`, `.env`.
+    # Names that begin with a dot belong to tools, and to their logins: `.git/config`, `.env`.
     is_hidden = any(part.startswith(".") for part in name.split("/"))
     if is_hidden or (_fits(base, _SECRET_NAMES) and not _fits(base, _PUBLIC)):
         raise UsageError(
@@ -186,7 +186,7 @@ def _refuse_secrets(name: str, content: bytes) -> None:
 
 
 def _first_secret(content: bytes) -> int | None:
-    """Where the first private key or token of a known shape begins; None: there is none."""
+    """The index of the first private key or token of a known shape; None: there is none."""
     if not any(hint.encode() in content for hint in HINTS):
         return None
     kinds = [shape.encode() for kind, shape in SHAPES.items() if kind not in NAMED]
@@ -213,7 +213,7 @@ def archive_of(files: Mapping[str, File]) -> bytes:
 
 
 def _try_out(package: Packed) -> None:
-    """Unpacks a package as `conductor add` would. Raises `UsageError` for one that it refuses."""
+    """Unpacks a package as `conductor add` would. Raises `UsageError` if `add` would refuse it."""
     with tempfile.TemporaryDirectory(prefix="conductor-pack-") as folder:
         archive.unpack(package.archive, folder)
         spec = catalog.resolve(f"{folder}/")

@@ -1,4 +1,4 @@
-"""What a fetched package is: which of its files is the component, and what conductor makes of it.
+"""The component in a fetched package: which file it is, and the spec that conductor makes of it.
 
 Nothing of it runs. A package is a file (`.wasm`, `.py`), or a folder with one component in it.
 """
@@ -27,12 +27,12 @@ class Package(msgspec.Struct, frozen=True):
     """A component in a private folder, not installed yet."""
 
     root: str
-    """The folder of all that belongs to it."""
+    """The folder of all its files."""
     file: str
-    """What runs, below the root; empty: the root itself."""
+    """The file that runs, below the root; empty: the root itself."""
     fetched: Fetched
     spec: Spec
-    """What it would be, under the name that it gives itself."""
+    """Its spec, under the name that it gives itself."""
 
     @property
     def called(self) -> str:
@@ -41,14 +41,14 @@ class Package(msgspec.Struct, frozen=True):
 
     @property
     def release(self) -> str:
-        """Its version, if it or its source names one that is a word."""
+        """Its version, if it or its source names a version that is one word."""
         manifest = self.spec.manifest
         version = (manifest.version if manifest is not None else "") or self.fetched.version
         return version if is_version(version) else ""
 
 
 def read(fetched: Fetched) -> Package:
-    """What a fetched package is. Raises `UsageError` for one without exactly one component."""
+    """The component of a fetched package. Raises `UsageError` unless there is exactly one."""
     if os.path.isdir(fetched.place):
         root = _root(fetched.place)
         file = _runs(root)
@@ -69,7 +69,7 @@ def _within(text: str, root: str) -> str:
 
 
 def _root(folder: str) -> str:
-    """The folder itself, or the one that is all there is in it: archives often have one."""
+    """The folder itself, or the only folder in it: archives often have such a folder."""
     for _ in range(_DEEPEST):
         names = os.listdir(folder)
         inner = os.path.join(folder, names[0]) if len(names) == 1 else ""
@@ -80,7 +80,7 @@ def _root(folder: str) -> str:
 
 
 def _runs(root: str) -> str:
-    """What runs of a folder, below it; empty: the folder."""
+    """The file of a folder that runs, below the folder; empty: the folder."""
     if os.path.isfile(os.path.join(root, MANIFEST)):
         return ""
     modules = sorted(name for name in os.listdir(root) if name.endswith(".wasm"))

@@ -9,7 +9,7 @@ from conductor.errors import UsageError
 from conductor.spec.manifest.reading import Manifest
 
 PACKAGE: Final = "conductor-acp"
-"""What an editor that knows nothing of conductor would start."""
+"""The package that an editor would start if it knows nothing of conductor."""
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]*")
 _VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+.*")
@@ -19,8 +19,8 @@ def entry(manifest: Manifest, source: str, repository: str = "") -> dict[str, An
     """The entry of a component.
 
     Args:
-        manifest: What it is.
-        source: Where it is, pinned.
+        manifest: The manifest of the component.
+        source: Its source, pinned.
         repository: The URL of its source code; empty: not named.
 
     Raises:

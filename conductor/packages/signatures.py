@@ -3,9 +3,10 @@
     a bundle     of sigstore: an identity, vouched for by an issuer, at a time that a log confirms
     a key        a signature by a key of the user's choice: in a bundle, of cosign, or `FILE.sig`
 
-"Signed" alone means nothing: what counts is by whom. The user names an identity and its issuer, or
-a key; of a package that nobody asked about, conductor shows the identity that a bundle proves, and
-the receipt holds the next version to it. A signature by a key that nobody named proves nothing.
+"Signed" alone means nothing: the signer counts. The user names an identity and its issuer, or
+a key. Of a package that nobody asked about, conductor shows the identity that a bundle proves, and
+the next version must have the same signer as the receipt. A signature by a key that nobody named
+proves nothing.
 
 `cryptography` and `sigstore` are extras: they are loaded where there is a signature.
 """
@@ -56,21 +57,21 @@ class Offer(msgspec.Struct, frozen=True):
     content: bytes
     """The bundle, or the signature."""
     payload: bytes = b""
-    """Of a simple one: what it signs."""
+    """Of a simple signature: the bytes that it signs."""
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """Who must have signed a package; empty: anybody may have, or nobody."""
+    """The demanded signer of a package; empty: anybody may have signed it, or nobody."""
 
     identity: str = ""
     issuer: str = ""
     key: str = ""
     """A public key: DER in base64."""
     trusted_root: str = ""
-    """A file with the root of a sigstore of one's own; empty: the public one, as it comes with the
+    """A file with the root of a sigstore of one's own; empty: the public root, as it comes with the
     package `sigstore`."""
     is_free: bool = False
-    """Whether it need not be who signed what is installed."""
+    """Whether the signer may differ from the signer of the installed component."""
 
     def __bool__(self) -> bool:
         return bool(self.identity or self.key)
@@ -91,9 +92,9 @@ def demand(
     *,
     any_signer: bool = False,
 ) -> Demand:
-    """What the user typed: an identity with its issuer, or the file of a public key.
+    """The demand that the user typed: an identity with its issuer, or the file of a public key.
 
-    With `any_signer` it need not be who signed what is installed.
+    With `any_signer` the signer may differ from the signer of the installed component.
 
     Raises:
         UsageError: One without the other, both, or a key that cannot be used.
@@ -118,7 +119,7 @@ def demand(
 
 
 def as_before(wanted: Demand, signer: Signer | None) -> Demand:
-    """The demand, and if it names nobody, that of the signer of what is installed."""
+    """The demand; if it names nobody, a demand for the signer of the installed component."""
     if wanted or wanted.is_free or signer is None:
         return wanted
     return msgspec.structs.replace(
@@ -130,16 +131,16 @@ def as_before(wanted: Demand, signer: Signer | None) -> Demand:
 
 
 def signer_of(content: bytes, offers: Sequence[Offer], wanted: Demand, what: str) -> Signer | None:
-    """Who signed these bytes; None: nobody that can be named, and nobody was demanded.
+    """The signer of these bytes; None: nobody that can be named, and nobody was demanded.
 
     Args:
-        content: What is signed: a file, or the manifest of an artifact.
+        content: The signed bytes: a file, or the manifest of an artifact.
         offers: The signatures that came with it.
         wanted: Who must have signed it.
         what: The package, for errors.
 
     Raises:
-        UsageError: It is not signed by whom it must be.
+        UsageError: The demanded signer has not signed the bytes.
     """
     why: list[str] = []
     for offer in offers[:_MOST_OFFERS]:
@@ -166,7 +167,7 @@ def refused(what: str, wanted: str, why: str) -> UsageError:
 
 
 def _checked(content: bytes, offer: Offer, wanted: Demand) -> Signer | None:
-    """Who one signature proves; None: it is by a key, and the user named none."""
+    """The signer that a signature proves; None: it is by a key, and the user named none."""
     if offer.kind == "bundle" and not is_keyed(offer.content):
         if wanted.key:
             raise NoProofError("it is signed by an identity, not by a key")
@@ -194,7 +195,7 @@ def _checked(content: bytes, offer: Offer, wanted: Demand) -> Signer | None:
 
 
 def _of_bundle(content: bytes, bundle: bytes, wanted: Demand) -> Signer:
-    """Who a bundle proves to have signed these bytes."""
+    """The signer of these bytes that a bundle proves."""
     try:
         from sigstore.errors import Error as SigstoreError
         from sigstore.models import Bundle
@@ -223,13 +224,13 @@ def _of_bundle(content: bytes, bundle: bytes, wanted: Demand) -> Signer:
         raise
     except (SigstoreError, ConductorError) as error:
         raise NoProofError(error) from None
-    except Exception as error:  # what a stranger's bundle can raise within a parser has no bound
+    except Exception as error:  # a stranger's bundle may raise any error in a parser
         raise NoProofError(f"a bundle cannot be read: {error}") from None
     return Signer(identity=identity, issuer=issuer)
 
 
 def _verifier(trusted_root: str) -> Verifier:
-    """What compares bundles, without a network. Raises `UsageError` for a root that is none."""
+    """Compares bundles, without a network. Raises `UsageError` for a root that is invalid."""
     from importlib import resources
     from urllib.parse import quote
 
@@ -249,7 +250,7 @@ def _verifier(trusted_root: str) -> Verifier:
     except OSError as error:
         shown = f"the trusted root {trusted_root or 'of `sigstore`'}"
         raise UsageError(f"{shown}: {error.strerror or error}", "check the path") from None
-    except Exception as error:  # pydantic's, sigstore's or those of certificates
+    except Exception as error:  # errors of pydantic, sigstore or certificates
         raise UsageError(
             f"`{trusted_root}` is no trusted root: {one_line(error)}",
             "a `trusted_root.json` of sigstore",
@@ -257,10 +258,10 @@ def _verifier(trusted_root: str) -> Verifier:
 
 
 def _as_of(verifier: Verifier, bundle: Bundle) -> Verifier:
-    """The verifier with what its root trusts for the time of a signature: `sigstore` itself takes
-    keys and authorities beyond the end that the root gives them.
+    """The verifier with the keys and authorities that its root trusts for the time of a signature:
+    `sigstore` itself accepts them also beyond the end that the root gives them.
 
-    Raises `NoProofError` where nothing of one kind is left.
+    Raises `NoProofError` if none of one kind is left.
     """
     from sigstore.models import TrustedRoot
     from sigstore.verify import Verifier
@@ -290,10 +291,10 @@ _DATED: Final = {
 
 
 def _named(bundle: Bundle) -> tuple[str, str]:
-    """The identity in a bundle's certificate and who vouches for it, both still to be verified.
+    """The identity in a bundle's certificate and its issuer, both still to be verified.
 
-    Raises `NoProofError` for a certificate with none, with several, or with one that would be read
-    as another: an address or a URL is one word, and people compare it by eye.
+    Raises `NoProofError` for a certificate with no identity, with several, or with one that people
+    would misread: an address or a URL is one word, and people compare it by eye.
     """
     from cryptography import x509
 
@@ -317,4 +318,4 @@ def _named(bundle: Bundle) -> tuple[str, str]:
 
 _WORD: Final = re.compile(r"[!-~]+")
 _ISSUER: Final = "1.3.6.1.4.1.57264.1.1"
-"""Where certificates of sigstore have the issuer of an identity."""
+"""The object identifier of the issuer in certificates of sigstore."""

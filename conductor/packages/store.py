@@ -1,14 +1,14 @@
-"""The store: what is installed, changed so that a crash at any moment leaves all or nothing.
+"""The store of installed components: a crash at any moment of a change leaves all or nothing.
 
     installed/receipts/NAME.json     replaced or unlinked as a whole: installing, updating, removing
     installed/sha256-HEX/            content, written before the first receipt that names it
-    installed/incoming-…/            what is being fetched, by one conductor
-    installed/gone-…/                what is being deleted
+    installed/incoming-…/            a package that one conductor is fetching
+    installed/gone-…/                a folder that is being deleted
     installed/lock                   held while receipts or content change
 
 One rule cleans up: a folder that no receipt names and no process holds is deleted (`prune`). A
-chain holds the content it runs (`conductor.spec.installed.hold`), so what was removed or replaced
-stays until the chain ends. What the user trusts in such a folder ends with it.
+chain holds the content it runs (`conductor.spec.installed.hold`), so removed or replaced content
+stays until the chain ends. The user's trust in such a folder ends with it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Damaged(msgspec.Struct, frozen=True):
 
 
 class _Named(msgspec.Struct):
-    """What pruning needs of a receipt, of whatever version."""
+    """The part of a receipt that pruning needs, of whatever version."""
 
     content: str
 
@@ -51,7 +51,7 @@ class _Named(msgspec.Struct):
 
 
 def receipts() -> list[Receipt | Damaged]:
-    """All that is installed, by name. Raises `UsageError` where the store itself cannot be used."""
+    """All receipts, by name. Raises `UsageError` where the store itself cannot be used."""
     try:
         os.listdir(installed.receipts())
     except (FileNotFoundError, NotADirectoryError):
@@ -67,7 +67,7 @@ def receipts() -> list[Receipt | Damaged]:
 
 
 def receipt(name: str) -> Receipt | Damaged | None:
-    """What is installed under a name."""
+    """The receipt of a name."""
     try:
         return installed.read(name)
     except UsageError as error:
@@ -121,21 +121,21 @@ def incoming() -> Iterator[str]:
 
 
 def seal(root: str) -> str:
-    """Makes what is in a package unchangeable, and returns the digest of its content.
+    """Makes the files of a package unchangeable, and returns the digest of its content.
 
-    A program that writes beside itself, as Python does, would change it. Raises `OSError`.
+    A program that writes beside itself, as Python does, would change the digest. Raises `OSError`.
     """
     for folder, _, files in os.walk(root):
         for name in files:
             path = os.path.join(folder, name)
             os.chmod(path, 0o500 if os.stat(path).st_mode & stat.S_IXUSR else 0o400)
-        if folder != root:  # that one still has to move
+        if folder != root:  # the root still has to move
             os.chmod(folder, 0o500)
     return installed.tree(root)
 
 
 def install(root: str, new: Receipt, before: Receipt | Damaged | None) -> None:
-    """Puts content into the store, and its receipt in place of the one that was there before.
+    """Puts content into the store, and its receipt in place of the former one.
 
     Args:
         root: A sealed folder of `incoming`, whose digest the receipt has.
@@ -176,7 +176,7 @@ def remove(name: str) -> None:
 
 
 def prune() -> None:
-    """Deletes what no receipt names and nobody uses. The caller changes the store alone."""
+    """Deletes folders that no receipt names and nobody uses. The caller changes the store alone."""
     store = paths.installed()
     named = {os.path.basename(installed.content_folder(each)) for each in _contents()}
     gone = []
@@ -200,7 +200,7 @@ def prune() -> None:
 
 
 def _contents() -> Iterator[str]:
-    """The digests that receipts name, also those of other versions."""
+    """The digests in receipts, also in receipts of other versions."""
     for name in installed.names():
         with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             text = untrusted_files.read(installed.receipt_path(name), installed.MOST, links=False)
@@ -212,7 +212,7 @@ def _make() -> None:
     store = paths.installed()
     above = os.path.dirname(store)
     private_files.make_folders(above)
-    if not os.path.lexists(store):  # one that is there may be a stranger's: it is refused below
+    if not os.path.lexists(store):  # an existing store may be a stranger's: it is refused below
         os.chmod(above, stat.S_IMODE(os.stat(above).st_mode) & ~0o022)
     for folder in (store, installed.receipts()):
         with contextlib.suppress(FileExistsError):
@@ -273,7 +273,7 @@ def _alone() -> Iterator[None]:
 
 
 def forget(folders: list[str]) -> None:
-    """What the user trusted in these folders is trusted no longer: they are deleted."""
+    """Ends the user's trust in these folders: they are deleted."""
     real = [os.path.realpath(folder) for folder in folders]
 
     def is_gone(place: str) -> bool:

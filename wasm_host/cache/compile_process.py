@@ -1,17 +1,17 @@
 """Compiling in a process of its own, within limits of its own.
 
-What a module costs to compile is not known before: 45 KB may take gigabytes and minutes. So this
+The cost of compiling a module is not known before: 45 KB may take gigabytes and minutes. So this
 process, which others depend on, compiles only modules too small to matter (`is_harmless`). All
 others are compiled in a child with bounded memory and processor time, which this process kills if
-it takes too long by the clock. A module that fails there is refused, not tried again.
+it takes too long by the clock. A module that fails in the child is refused, not tried again.
 
-The child is a fork where that is safe: on Linux, while this process has one thread. Else it is a
-fresh interpreter. Either leaves none of wasmtime's threads behind in this process, which a cage
-would not cover (`wasm_host.harden`).
+The child is a fork if that is safe: on Linux, while this process has one thread. Else it is a
+fresh interpreter. Both ways leave none of wasmtime's threads behind in this process, since a cage
+would not cover them (`wasm_host.harden`).
 
 The cost of a function grows faster than its size where blocks nest or locals are many, so the child
-counts both before the compiler sees them (`check_bodies`). The baseline compiler gets no stranger's
-module, and somebody waits for it: nothing is counted there.
+counts both before the compiler sees them (`check_bodies`). The baseline compiler gets no module of
+a stranger, and somebody waits for it: nothing is counted then.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _Refusal = tuple[str, str | None, str, str]
 
 
 def seconds(limits: Limits) -> float:
-    """How long compiling a module may take by the clock."""
+    """The most seconds by the clock that compiling a module may take."""
     return _CLOCK_FACTOR * limits.compile_ms / 1000 + _START_SECONDS
 
 
@@ -169,7 +169,7 @@ def check_bodies(data: bytes, limits: Limits) -> None:
 
 
 def _measure(body: Reader) -> tuple[int, int]:
-    """How many locals a body has, and how deep its blocks nest.
+    """The number of locals of a body, and the nesting of its blocks.
 
     Raises:
         ValueError: it is damaged, or has an instruction that this host does not know.
@@ -319,7 +319,7 @@ def _by_fork(
 
             os.close(ended)
             die_with_parent(parent)
-            # What the compiler itself prints, such as a failed allocation, explains its end.
+            # The output of the compiler itself, such as a failed allocation, explains its end.
             os.dup2(stderr.fileno(), 2)
             _confine(limits, len(data))
             code = _work(data, limits, result, stderr, baseline)

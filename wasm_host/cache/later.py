@@ -1,8 +1,8 @@
 """Work that nobody waits for, in a process beside the host of guests.
 
 A host that runs the baseline compiler's code has the usual compiler make better code for the next
-start. It forks for that before it gives up its rights, so what it forks has them, and runs nothing
-of a guest.
+start. The host forks for it before it gives up its rights. So the fork has these rights, and runs
+nothing of a guest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NICE: Final = 10
-"""Its priority: what the machine does otherwise comes first."""
+"""Its priority: all other work of the machine comes first."""
 _DELAY: Final = 5.0
 """Seconds after which it begins: most short runs are over by then, and it would have been for
 nothing."""

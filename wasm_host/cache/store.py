@@ -1,4 +1,4 @@
-"""The cache of compiled modules: what may be loaded from it, and what is kept (architecture.md).
+"""The cache of compiled modules: which entries may be loaded, and which stay (architecture.md).
 
 A compiled module is native code, so the host loads only what it wrote itself:
 
@@ -6,11 +6,11 @@ A compiled module is native code, so the host loads only what it wrote itself:
   with mode 0600 and one link; otherwise the host ignores the cache and reports why;
 * an entry is named `<key>-<sha256 of its content>.cwasm`. One rename makes name and content appear
   together; an entry whose content does not match its name is removed and compiled again;
-* a large entry that matched once has a *stamp*, the file `.<name>.seen`: what the file system
-  reported of the entry then. While that is unchanged the host does not hash the entry again.
+* a large entry that matched once has a *stamp*, the file `.<name>.seen`: the facts that the file
+  system reported of it then. While they are unchanged the host does not hash the entry again.
 
 Between the check and the loading of an entry lies a moment in which only this user could change
-it, who could as well change this program. The same holds for stamps.
+the entry, who could as well change this program. The same holds for stamps.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ STAMPED_BYTES: Final = 4 * 1024 * 1024
 """Entries from this size on get a stamp; smaller ones are hashed in a few milliseconds."""
 
 KEPT_BYTES: Final = 512 * 1024 * 1024
-"""Bytes of compiled modules that pruning leaves, whenever they were used."""
+"""Bytes of compiled modules that pruning leaves, whatever their last use."""
 UNUSED_SECONDS: Final = 30 * 24 * 3600
-"""How long pruning keeps an entry that nobody uses."""
+"""The time for which pruning keeps an entry that nobody uses."""
 RECENT_SECONDS: Final = 2 * 3600
 """An entry used within this time is never removed for lack of room."""
 _MARK_SECONDS: Final = RECENT_SECONDS // 2
-"""How often use is recorded. At most half of `RECENT_SECONDS`: an entry in steady use must never
-look unused."""
+"""The time between two records of a use. At most half of `RECENT_SECONDS`: an entry in steady use
+must never look unused."""
 
 _TEXT_BYTES: Final = 1024 * 1024
 _LOCK_PAUSE: Final = 0.05
@@ -91,7 +91,7 @@ class Cache:
                 mark_used(path)
                 return module, "hit"
             except Exception as error:
-                # wasmtime refuses what another version or processor made: compile it again. The
+                # wasmtime refuses code of another version or processor: compile it again. The
                 # class has one name in two modules, of which a cache need not import either.
                 if type(error).__name__ != "WasmtimeError":
                     raise
@@ -139,7 +139,7 @@ class Cache:
         return "stored"
 
     def drop(self, digest: str) -> None:
-        """Remove what is kept of a source. Processes that have it open keep it."""
+        """Remove the entries of a source. Processes that have an entry open keep it."""
         if not self._problem:
             for path in self._entries(digest):
                 _remove(path)
@@ -158,7 +158,7 @@ class Cache:
         return os.path.join(self._path, f"{self._key(digest)}.json")
 
     def _entries(self, digest: str) -> list[str]:
-        """The paths of what is kept of a source."""
+        """The paths of the entries of a source."""
         prefix = self._key(digest) + "-"
         with contextlib.suppress(OSError):
             return [
@@ -221,7 +221,7 @@ def prune(
 def mark_used(path: str | os.PathLike[str], now: float | None = None) -> None:
     """Record that an entry is in use, unless that was recorded within the last hour."""
     now = time.time() if now is None else now
-    # The entry's own time is part of what its stamp records, so the stamp takes the mark.
+    # The entry's own time is part of its stamp, so the stamp file takes the mark.
     marked = _stamp(path) if _status(_stamp(path)) is not None else path
     status = _status(marked)
     if status is not None and now - status.st_mtime > _MARK_SECONDS:
@@ -348,7 +348,7 @@ def _write(path: str, content: bytes | bytearray) -> None:
 
 
 def _remove(path: str | os.PathLike[str]) -> bool:
-    """Remove an entry and the files beside it; the cache ignores what cannot be removed."""
+    """Remove an entry and the files beside it; the cache ignores files that cannot be removed."""
     try:
         os.unlink(path)
     except OSError:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 class Api(Protocol):
     """wasmtime's classes: `wasm_host.capi`, or the package `wasmtime`.
 
-    Who has an object of either calls it by the same names; objects of the two do not mix.
+    Callers use the same names for objects of either; objects of the two do not mix.
     """
 
     __name__: str
 
     @property
     def Store(self) -> Any:  # noqa: N802 - as wasmtime has it
-        """Where instances live."""
+        """The class of the store of instances."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class Calls(Protocol):
     """Calls of `deliver` in one instance (docs/architecture.md#the-channel)."""
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:
-        """Copy lines in, deliver them and copy out what it returns, within `ticks` epoch ticks.
+        """Copy lines in, deliver them and copy the outbox out, within `ticks` epoch ticks.
 
         A component's lines must be UTF-8.
 

@@ -112,7 +112,7 @@ class CapiCalls(CapiMemory):
         context = self._context
         if ticks != self._ticks:
             self._ticks, self._deadline = ticks, ctypes.c_uint64.from_param(ticks)
-        # Each time: what is counted from is the epoch of now.
+        # Each time: the count begins at the present epoch.
         self._set_deadline(context, self._deadline)
         length = len(lines)
         if length > UINT32:

@@ -1,4 +1,4 @@
-"""Errors and traps: read and freed in one step, so that what is raised holds text only."""
+"""Errors and traps: read and freed in one step, so that raised exceptions hold text only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Trap(Exception):  # noqa: N818 - the name that wasmtime gives it
 
 
 def check(error: int | None, trap: ctypes.c_void_p | None = None) -> None:
-    """Take what a call reported, and raise it.
+    """Take the error or trap of a call, and raise it.
 
     Args:
         error: an error or a null pointer; freed here.

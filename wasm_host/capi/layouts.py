@@ -68,7 +68,7 @@ class _ExternUnion(ctypes.Union):
 
 
 class Extern(ctypes.Structure):
-    """`wasmtime_extern_t`: what a module imports or exports."""
+    """`wasmtime_extern_t`: an import or export of a module."""
 
     _fields_: ClassVar = [("kind", ctypes.c_uint8), ("of", _ExternUnion)]
     kind: int

@@ -88,7 +88,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "wasm_trap_delete": (None, _P),
     "wasm_byte_vec_delete": (None, _P),
 }
-"""What is called, by name: the type of the result, then those of the arguments."""
+"""The called functions, by name: the type of the result, then the types of the arguments."""
 
 
 @functools.cache
@@ -118,7 +118,7 @@ def version() -> str:
 
 @functools.cache
 def missing() -> tuple[str, ...]:
-    """What this binding needs and the installed wasmtime does not have; empty if it can be used."""
+    """The parts that this binding needs and the installed wasmtime lacks; empty: it can be used."""
     if not folder():
         return ("its package",)
     if not version().startswith(f"{VERSION}."):

@@ -1,6 +1,6 @@
 """wasmtime's objects, each with the methods that `wasm_host` calls, and no others.
 
-Names and signatures are those of the package `wasmtime`, whose documentation holds for them too;
+Names and signatures come from the package `wasmtime`, whose documentation holds for them too;
 the types of arguments are not checked at run time.
 """
 
@@ -37,7 +37,7 @@ class _Owned:
     _free: Callable[[Any], None]
 
     def _own(self, pointer: int | None, free: Callable[[Any], None]) -> None:
-        """Take what `free` frees. Kept here, because at exit `LIBRARY` may be gone before us."""
+        """Own `pointer`. Keeps `free`, because at exit `LIBRARY` may be gone before this object."""
         self._pointer, self._free = pointer, free
 
     @property
@@ -83,7 +83,7 @@ class FuncType(_Owned):
     """The type of a function; its types are named as in WebAssembly's text.
 
     Args:
-        owner: what owns the type in C and is kept as long as it; by default this object does.
+        owner: the owner of the type in C, kept as long as it; by default this object.
     """
 
     def __init__(self, pointer: int, owner: object = None) -> None:
@@ -144,7 +144,7 @@ class Module(_Owned):
 
     @classmethod
     def deserialize(cls, engine: Engine, encoded: bytes) -> Module:
-        """A module from what `serialize` returned. Never from a stranger: it is machine code."""
+        """A module from bytes of `serialize`. Never from a stranger: the bytes are machine code."""
         module = cls.__new__(cls)
         # wasmtime copies the bytes.
         module._take(LIBRARY.wasmtime_module_deserialize, engine.pointer, encoded, len(encoded))
@@ -165,7 +165,7 @@ class Module(_Owned):
 
     @property
     def imports(self) -> list[Import]:
-        """What it imports, in its order."""
+        """Its imports, in its order."""
         owner = _Imports(self.pointer)
         return [_import(owner.vector.data[index], owner) for index in range(owner.vector.size)]
 
@@ -178,7 +178,7 @@ def _import(pointer: int, owner: _Imports) -> Import:
 
 
 class Store(_Owned):
-    """Where instances live, with all that they use; everything in it ends with it."""
+    """The store of instances, with all that they use; everything in it ends with it."""
 
     def __init__(self, engine: Engine) -> None:
         pointer = LIBRARY.wasmtime_store_new(engine.pointer, None, None)
@@ -187,7 +187,7 @@ class Store(_Owned):
 
     @property
     def context(self) -> int:
-        """What most functions want of a store.
+        """The pointer that most functions need of a store.
 
         Raises:
             ValueError: it is closed.
@@ -199,13 +199,13 @@ class Store(_Owned):
     def set_limits(
         self, memory_size: int, table_elements: int, instances: int, tables: int, memories: int
     ) -> None:
-        """Bound what instances use: bytes of a memory, elements of a table, and numbers."""
+        """Bound the use of instances: bytes of a memory, elements of a table, and numbers."""
         LIBRARY.wasmtime_store_limiter(
             self.pointer, memory_size, table_elements, instances, tables, memories
         )
 
     def set_epoch_deadline(self, ticks: int) -> None:
-        """Interrupt guests once the engine's epoch is `ticks` beyond that of now."""
+        """Interrupt guests once the engine's epoch is `ticks` beyond the present epoch."""
         LIBRARY.wasmtime_context_set_epoch_deadline(self.context, ticks)
 
     def set_fuel(self, fuel: int) -> None:
@@ -220,7 +220,7 @@ class Memory:
         self.handle = handle
 
     def address(self, store: Store) -> int:
-        """Where its first byte is."""
+        """The address of its first byte."""
         address: int | None = LIBRARY.wasmtime_memory_data(store.context, ctypes.byref(self.handle))
         return address or 0
 
@@ -241,7 +241,7 @@ class Func:
         return FuncType(LIBRARY.wasmtime_func_type(store.context, ctypes.byref(self.handle)))
 
     def __call__(self, store: Store) -> int | None:
-        """Call it without arguments; what it returns if that is one integer.
+        """Call it without arguments; returns the result if that is one integer.
 
         Raises:
             WasmtimeError: it takes arguments, or wasmtime could not run it.
@@ -293,7 +293,7 @@ class Instance:
 
 
 class _Exports:
-    """What an instance exports, looked up when asked for; of its kinds functions and memories."""
+    """The exports of an instance, looked up when asked for; only functions and memories."""
 
     def __init__(self, store: Store, instance: InstanceHandle) -> None:
         self._store = store

@@ -27,7 +27,7 @@ class Guest(Protocol):
 
     @property
     def stderr(self) -> str:
-        """The last of what the guest wrote to its standard error, at most 8 KiB."""
+        """The last 8 KiB that the guest wrote to its standard error."""
         ...
 
     def start(self, config: bytes) -> bytes:

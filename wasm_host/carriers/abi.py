@@ -31,9 +31,9 @@ LINES = re.compile(rb"(?:[psc][^\n]+\n)*").fullmatch
 SHORT = 2048
 """Below this length counting a byte in the whole text is faster than searching for it."""
 LONG = 65536
-"""Above this length searching the whole text is faster than translating each of its bytes …"""
+"""Above this length searching the whole text is faster than translating each of its bytes."""
 FEW = 256
-"""… until that has found so much."""
+"""The number of finds from which translating is faster than searching on."""
 
 _REMEMBERED = 2 * 1024 * 1024
 """Bytes of lines that are remembered at most."""
@@ -108,7 +108,7 @@ def too_many_values(line: bytes, limit: int) -> bool:
 
 
 def _separators(text: bytes) -> int:
-    """How many openers and commas occur, inside strings or not."""
+    """The number of openers and commas, inside strings or not."""
     found = _found(text, (b",", b"{", b"["), FEW) if len(text) > LONG else FEW
     return found if found < FEW else len(text.translate(None, _ALL_BUT_SEPARATORS))
 
@@ -135,7 +135,7 @@ def _many_brackets(text: bytes, limit: int) -> bool:
 
 
 def _found(text: bytes, signs: tuple[bytes, ...], most: int) -> int:
-    """How many of the signs occur, inside strings or not; `most` if there are more.
+    """The number of the signs, inside strings or not; `most` if there are more.
 
     Counting looks at each byte, searching skips over long strings.
     """
@@ -157,7 +157,7 @@ def _first_too_deep(lines: bytes, limit: int) -> bytes | None:
     if not SHORT <= size <= LONG and not _many_brackets(lines, limit):
         return None
     # Many small messages at once are common, so count openers per line for all of them in one
-    # pass: what remains of the text is a few bytes a line.
+    # pass: only a few bytes a line remain of the text.
     openers = lines.translate(None, _NOT_OPENERS)
     if max(map(len, openers.split(b"\n"))) <= limit:
         return None
@@ -194,7 +194,7 @@ def check_inbox(lines: bytes, limits: Limits) -> None:
 
 
 def check_outbox(out: bytes, limits: Limits, phase: str, name: str, *, sides: bool = True) -> None:
-    """Check what a guest returned.
+    """Check the lines that a guest returned.
 
     With `sides` every line must begin with a side byte (core and component carriers).
 

@@ -42,7 +42,7 @@ def find_deliver(compiled: component.Component, engine: wasmtime.Engine) -> str 
 
 
 class ComponentGuest(DirectGuest):
-    """An instance of a component; what it prints is kept with its standard error.
+    """An instance of a component; its prints are kept with its standard error.
 
     Args:
         grants: `None` for a component that imports no WASI.
@@ -95,10 +95,10 @@ class ComponentGuest(DirectGuest):
         return self._exchange(lines, "deliver")
 
     def prepare(self, preface: bytes) -> None:
-        """Deliver what makes a guest of a shared interpreter: its program.
+        """Deliver the program of a guest of a shared interpreter.
 
         Raises:
-            GuestError: phase `instantiate`, with what the guest returned: why it cannot start.
+            GuestError: phase `instantiate`, with the guest's answer: why it cannot start.
         """
         with self._running("instantiate"):
             complaint = self._calls.exchange(preface, self._ticks).decode("utf-8")

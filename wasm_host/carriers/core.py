@@ -25,8 +25,8 @@ class CoreGuest(DirectGuest):
     a delivery.
 
     Args:
-        grants: `None` for a module without imports. One that imports WASI has no input, and what
-            it prints is kept with its standard error.
+        grants: `None` for a module without imports. A module that imports WASI has no input, and
+            its prints are kept with its standard error.
 
     Raises:
         GuestError: phase `instantiate`: it trapped, exceeded a limit or speaks another ABI.

@@ -1,4 +1,4 @@
-"""What the carriers share: a guest's store, its life and death, and the exchange of lines."""
+"""The base of the carriers: a guest's store, its life and death, and the exchange of lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BaseGuest:
 
     def __init__(self, api: Api, engine: Any, name: str, limits: Limits) -> None:
         self.name = name
-        # What its calls raise when it, or wasmtime, fails.
+        # The exceptions of its calls when it, or wasmtime, fails.
         self._failures: tuple[type[Exception], ...] = (api.Trap, api.WasmtimeError)
         self.dead = False
         self.denied: set[str] = set()
@@ -54,7 +54,7 @@ class BaseGuest:
 
     @property
     def stderr(self) -> str:
-        """The last of what the guest wrote to its standard error, at most 8 KiB."""
+        """The last 8 KiB that the guest wrote to its standard error."""
         return self.stderr_tail.decode("utf-8", "replace")
 
     @property
@@ -63,7 +63,7 @@ class BaseGuest:
         return None if self._store is not None else 0
 
     def keep_stderr(self, data: bytes) -> None:
-        """Append to what is kept of the standard error."""
+        """Append to the kept part of the standard error."""
         self.stderr_tail = (self.stderr_tail + data)[-STDERR_KEPT:]
 
     def start(self, config: bytes) -> bytes:
@@ -85,7 +85,7 @@ class BaseGuest:
         self._stop()
 
     def _stop(self) -> None:
-        """Stop what still runs, then free the store; may be called again."""
+        """Stop calls that still run, then free the store; may be called again."""
         self._free()
 
     def _free(self) -> None:

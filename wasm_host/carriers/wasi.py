@@ -1,9 +1,9 @@
 """Carrier 3: a WASI command, an ordinary program that reads lines and writes lines.
 
-`_start` is one call that lasts as long as the program, so it runs on a thread of its own and
-parks there, inside its read of standard input, whenever it has consumed what was delivered.
+`_start` is one call that lasts as long as the program, so it runs on a thread of its own. It parks
+there, inside its read of standard input, whenever it has consumed its input.
 Exactly one of the two threads runs at any time: they pass a baton, made of two locks. `WasiGuest`
-is the host's side of it, `_Program` what the program reaches on its own thread.
+is the host's side of it, `_Program` has the functions that the program calls on its own thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLOSING_SECONDS = 0.1
 
 
 class _State(enum.Enum):
-    """How far a program's thread is: decides which thread frees the store."""
+    """The state of a program's thread: decides which thread frees the store."""
 
     ALIVE = enum.auto()
     """Not started, running or parked; nobody may free it yet."""
@@ -56,7 +56,7 @@ class WasiGuest(BaseGuest):
     _thread: threading.Thread | None = None
     _state = _State.ALIVE
     _partial = b""
-    """What the program wrote after its last newline."""
+    """The text that the program wrote after its last newline."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class WasiGuest(BaseGuest):
 
     @property
     def exit_code(self) -> int | None:
-        """What the program exited with; `None` while it runs, or when it trapped."""
+        """The exit code of the program; `None` while it runs, or when it trapped."""
         return self._program.exit_code
 
     def _begin(self, config: bytes) -> bytes:
@@ -131,7 +131,7 @@ class WasiGuest(BaseGuest):
         self._program.sleep_left = self._limits.cpu_ms / 1000
 
     def _outcome(self, phase: str) -> bytes:
-        """What the program wrote up to its last newline, once it parked or ended."""
+        """The text that the program wrote up to its last newline, once it parked or ended."""
         program, limits = self._program, self._limits
         data = self._partial + program.output
         program.output.clear()
@@ -140,7 +140,7 @@ class WasiGuest(BaseGuest):
         try:
             check_outbox(out, limits, phase, self.name, sides=False)
             if len(self._partial) > limits.message_bytes:
-                # Reported as the line it is going to be, newline or not.
+                # Reported as a whole line, newline or not.
                 check_outbox(self._partial + b"\n", limits, phase, self.name, sides=False)
         except GuestError as error:
             program.error = error
@@ -224,7 +224,7 @@ class WasiGuest(BaseGuest):
 
 
 class _Program(Wasi):
-    """What a program reaches, on its own thread: its streams, its sleep, its exit.
+    """The functions that a program calls, on its own thread: its streams, its sleep, its exit.
 
     The host's thread touches these fields only while the program stands still.
     """
@@ -233,9 +233,9 @@ class _Program(Wasi):
     """The trap that ended it, or the violation, a `GuestError`, for which it was ended."""
     exit_code: int | None = None
     close_by: float | None = None
-    """When it is to be over, by the monotonic clock; `None` while its input is open."""
+    """The time of its end, by the monotonic clock; `None` while its input is open."""
     sleep_left = 0.0
-    """Seconds it may still sleep within this delivery."""
+    """Seconds that it may still sleep within this delivery."""
 
     def __init__(
         self, guest: WasiGuest, grants: frozenset[str], limits: Limits, polls: bool

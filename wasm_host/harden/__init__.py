@@ -7,11 +7,11 @@ Three steps, none of which can be undone (docs/architecture.md, "Isolation")::
     harden.seal()            # before guest code runs: no files, network, programs, other processes
     ...                      # instantiate and start guests
     harden.settle()          # optional: no further threads
-    harden.report()          # what is in force, and why the rest is not
+    harden.report()          # the layers in force, and why the rest is not
 
-Each layer is independent of the others, and one that this system lacks is reported, not raised.
-On systems other than Linux that leaves closed descriptors, an empty environment and limits.
-`harden.probe()` reports what a throwaway process on this machine gets.
+Each layer is independent of the others. A layer that this system lacks is reported, not raised.
+On systems other than Linux only closed descriptors, an empty environment and limits are left.
+`harden.probe()` reports the layers of a throwaway process on this machine.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ ESSENTIAL: Final = (
     "landlock-files",
     "system-calls",
 )
-"""Layers without which a process is not called hardened. Of the others two come with newer kernels
-and repeat what `system-calls` denies already; `threads` is optional, and few users may make a
+"""Layers without which a process is not called hardened. Of the other layers two come with newer
+kernels and repeat refusals of `system-calls`; `threads` is optional, and few users may make a
 `cgroup`."""
 
 PROBE_SECONDS: Final = 20.0
@@ -74,7 +74,7 @@ class Layer(msgspec.Struct, frozen=True):
     Attributes:
         name: stable, for machines too.
         in_force: it holds for every thread of this process.
-        detail: what it keeps from happening; or why it is not in force.
+        detail: the harm that it prevents; or why it is not in force.
     """
 
     name: str
@@ -96,7 +96,7 @@ def drop_inherited(*, parent: int | None = None) -> tuple[Layer, ...]:
             has another, since then its parent died before this.
 
     Returns:
-        What is in force so far.
+        The layers that are in force so far.
     """
     os.umask(0o077)
     # The environment first: the kernel does not tell a process that cannot be dumped where in
@@ -190,7 +190,7 @@ def probe(code: str = PROBE) -> tuple[Layer, ...]:
 def isolated_python(code: str) -> list[str]:
     """The command that runs Python text in a fresh interpreter without site or environment.
 
-    It can import wasm_host and the packages it stands on.
+    It can import wasm_host and the packages that wasm_host needs.
     """
     import importlib.util
 
@@ -203,7 +203,7 @@ def isolated_python(code: str) -> list[str]:
 
 
 def _apply(name: str, step: Callable[[], str]) -> None:
-    """Take one step and record its result: what it achieved, or why it failed."""
+    """Take one step and record its result: its effect, or why it failed."""
     try:
         _layers[name] = Layer(name, True, step())
     except Unsupported as lack:

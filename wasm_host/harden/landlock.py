@@ -1,7 +1,7 @@
 """Landlock: gives up the file system, TCP, and reaching processes outside, for good (Linux).
 
-A ruleset that handles every right the kernel knows and holds no rule allows nothing. What was
-opened before stays open.
+A ruleset that handles every right the kernel knows and holds no rule allows nothing. Open files
+stay open.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SIZES: Final = ((6, 24), (4, 16), (1, 8))
 
 
 class Restriction(msgspec.Struct, frozen=True):
-    """What `restrict` put in force.
+    """The restriction that `restrict` put in force.
 
     Attributes:
         abi: the kernel's Landlock ABI.

@@ -1,6 +1,6 @@
 """Layers that bound or reduce what this process has: one function each.
 
-Each returns what it achieved, or raises `Unsupported` or `OSError`.
+Each returns its effect, or raises `Unsupported` or `OSError`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _highest_descriptor() -> int:
 
 
 def no_new_privileges() -> str:
-    """Give up rights from set-user-id files; also what lets anybody use Landlock and filters."""
+    """Give up rights from set-user-id files; only then may anybody use Landlock and filters."""
     kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
     return "no program could raise its rights"
 
@@ -97,8 +97,8 @@ def limits_module() -> ModuleType:
 def die_with_parent(parent: int | None) -> str:
     """Ask the kernel to kill this process when the thread that started it ends.
 
-    It ends with the thread, not the process, so a thread that lasts must start hosts, best the
-    main one.
+    The kill follows the end of the thread, not of the process. So a thread that lasts must start
+    hosts, best the main thread.
     """
     before = os.getppid() if parent is None else parent
     kernel.prctl(PR_SET_PDEATHSIG, SIGKILL)
@@ -155,10 +155,10 @@ def limit(memory: int | None) -> str:
 def enter_cgroup(memory: int | None, root: str = _CGROUPS, current: str = _OWN_CGROUP) -> str:
     """Make a control group, where the user may, and move this process into it.
 
-    Limits of a process count what it maps itself, by the calls they know. A group counts whatever
-    the kernel gives its processes, and their number. It is made beside the group this process is
-    in (cgroup v2, as systemd delegates it to users), since a group with processes has no children.
-    Groups that ended hosts have left are removed.
+    Limits of a process count the memory that it maps itself, by the calls they know. A group counts
+    all memory that the kernel gives its processes, and their number. It is made beside the group of
+    this process (cgroup v2, as systemd delegates it to users), since a group with processes has no
+    children. Groups that ended hosts have left are removed.
 
     Raises:
         Unsupported: this system has no such groups, or this user may make none.
@@ -177,7 +177,7 @@ def enter_cgroup(memory: int | None, root: str = _CGROUPS, current: str = _OWN_C
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             if name.startswith(_CGROUP_PREFIX):
-                with contextlib.suppress(OSError):  # one that is in use stays
+                with contextlib.suppress(OSError):  # a group in use stays
                     os.rmdir(f"{parent}/{name}")
     group = f"{parent}/{_CGROUP_PREFIX}{os.getpid()}"
     try:

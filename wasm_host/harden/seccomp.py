@@ -1,4 +1,4 @@
-"""The system call filter of a sealed process: what it needs to compute and talk, nothing else.
+"""The system call filter of a sealed process: the calls to compute and talk, nothing else.
 
 Built as classic BPF for `seccomp(2)`, x86_64 and aarch64. Three verdicts: calls that a running
 host of guests makes are allowed; calls that only an attacker who broke out would make end the
@@ -90,7 +90,7 @@ ALLOWED: Final[dict[str, Numbers]] = {
     "exit": (60, 93),
     "exit_group": (231, 94),
 }
-"""What a host of guests does while it runs: talk on open descriptors, use memory, wait, handle
+"""The calls of a running host of guests: talk on open descriptors, use memory, wait, handle
 traps, tell the time, run and end threads."""
 
 CHECKED: Final[dict[str, tuple[Numbers, str]]] = {
@@ -238,7 +238,7 @@ def _counted() -> bytes:
 
 
 def _clone(threads: bool) -> bytes:
-    """A thread like those of C libraries, or the end."""
+    """Allows a thread such as C libraries make; else kills."""
     verdict = _give(ALLOW) if threads else _fail(errno.EAGAIN)
     flags = _argument(0) + _step(_AND, 0xFFFFFFFF & ~DETACHED_FLAG)
     return flags + _step(_EQUAL, THREAD_FLAGS, 0, 1) + verdict + _give(KILL)

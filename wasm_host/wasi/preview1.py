@@ -1,6 +1,6 @@
 """WASI preview 1 for guests that have nothing: enough for language runtimes to start.
 
-What a guest gets:
+A guest gets:
 
 * no arguments, no environment, no files, no sockets: such calls answer `ENOTCAPABLE`;
 * standard error, of which the last 8 KiB are kept for messages;
@@ -8,7 +8,7 @@ What a guest gets:
   asks to sleep, which passes at once; without `random` the same pseudo-random bytes in every
   run. Runtimes of Go and Rust abort without either, and this way a run can be repeated exactly.
 
-The guest's `denied` names whatever was refused or faked.
+The guest's `denied` names the refused and faked calls.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ interrupted by the guest's CPU limit, so its work must be bounded itself."""
 MAX_RANDOM = 1 << 20
 
 MONOTONIC_START = 1_000_000_000
-"""What the pretended monotonic clock starts at: Go gives up when it reads zero."""
+"""The begin of the pretended monotonic clock: Go gives up when it reads zero."""
 
 CHARACTER_DEVICE = 2
 NONBLOCK = 1 << 2
@@ -115,7 +115,7 @@ class Wasi:
         return min(size, STDERR_KEPT)
 
     def write_stdout(self, data: bytes) -> None:
-        """Take what the guest wrote."""
+        """Take the bytes that the guest wrote."""
         self._guest.keep_stderr(data)
 
     def exited(self, code: int) -> None:
@@ -241,7 +241,7 @@ class Wasi:
         size = sum(size for _, size in places)
         room = STDERR_KEPT
         if fd == STDOUT:
-            # Vectors may overlap: what they add up to is known before any of it is copied.
+            # Vectors may overlap: their sum is known before any byte is copied.
             answer = self.stdout_room(size)
             if isinstance(answer, Ended):
                 return answer
@@ -261,7 +261,7 @@ class Wasi:
             return BADF
         if count > MAX_ENTRIES:
             return INVAL
-        # All that can be wrong with the arguments is found before any input is consumed.
+        # All mistakes in the arguments are found before any input is consumed.
         memory.read(result, 4)
         places = self._vectors(memory, vectors, count)
         for at, size in places:

@@ -195,7 +195,7 @@ def define(linker: component.Linker, compiled: component.Component, wasi: Wasi2)
 def _definitions(
     interface: str, items: Mapping[str, Any], wasi: Wasi2
 ) -> tuple[dict[str, Handler | int], dict[str, Any]]:
-    """What this host defines of one imported interface.
+    """The definitions of this host for one imported interface.
 
     Returns:
         Handlers and resource type numbers by name, and the result types of the handlers.

@@ -1,7 +1,7 @@
 """The checks of agents and of conductors, on anybody's program.
 
-A conductor is a component between a scripted client and a scripted agent, as a proxy is: it owes
-both ends what a proxy owes them, so its checks are those of proxies that look at the two ends.
+A conductor is a component between a scripted client and a scripted agent, as a proxy is. It has the
+duties of a proxy at both ends, so its checks are the checks of proxies that look at the two ends.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ AGENTS: Final = (
          "it ends by itself, with exit code 0, when its input ends", _TRANSPORTS,
          advice=True),
 )  # fmt: skip
-"""What a client may expect of an agent, in the order in which it is tried."""
+"""The checks of an agent's duties to a client, in the order in which they are tried."""
 
 _BOTH_ENDS: Final = frozenset(
     {
@@ -101,7 +101,7 @@ CONDUCTORS: Final = (
     Check("end-of-input", agents.end_of_input,
          "it ends by itself, with exit code 0, when its input ends", _TRANSPORTS),
 )  # fmt: skip
-"""What both ends may expect of a conductor."""
+"""The checks of a conductor's duties at both ends."""
 
 
 def checks(words: Sequence[str]) -> tuple[Check, ...]:

@@ -1,4 +1,4 @@
-"""What a client may expect of any agent: ACP version 1, and version 2 where the agent has it."""
+"""The duties of any agent to a client: ACP version 1, and version 2 where the agent has it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a proxy owes to requests: their ids, their order, their cancellation."""
+"""The duties of a proxy to requests: their ids, their order, their cancellation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
 
 _ACROSS: Final = {b"p": b"s", b"s": b"p"}
-"""Where a proxy passes on what comes from a side."""
+"""The side to which a proxy passes on the messages of a side."""
 _MARK: Final = b'"_meta":{"check.example/kept":%d}'
 _MARKED: Final = re.compile(rb'"check\.example/kept"\s*:\s*(\d+)')
 

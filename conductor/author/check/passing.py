@@ -1,4 +1,4 @@
-"""What a proxy does not know passes unchanged: messages, errors, payloads of any shape."""
+"""Unknown things pass a proxy unchanged: messages, errors, payloads of any shape."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def round_trip(
     params: bytes | None,
     result: bytes,
 ) -> Received:
-    """One request there, its result back; the request as the target received it."""
+    """One request to the target, its result back; returns the request as the target received it."""
     pending = source.request("_check/ask", params)
     request = await chain.passed(source, target, "_check/ask")
     unchanged(f"the params of a request to the {target.name}", params, request.params)

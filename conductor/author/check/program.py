@@ -48,7 +48,7 @@ class ProgramChain(ScriptedChain):
         self._grace = grace
         self._process: asyncio.subprocess.Process | None = None
         self._listening: socket.socket | None = None
-        """Where the scripted agent's stand-in connects; None: the program is no conductor."""
+        """The socket for the scripted agent's stand-in; None: the program is no conductor."""
         self._token = b""
 
     async def end(self) -> int | None:
@@ -61,7 +61,7 @@ class ProgramChain(ScriptedChain):
         return None
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
-        """Ends the program: most end with their input, others would wait for what is open."""
+        """Ends the program: most end with their input, others would wait for open requests."""
         assert process.stdin is not None
         process.stdin.close()
         with anyio.move_on_after(_FAREWELL):

@@ -119,7 +119,7 @@ _ACROSS: Final = {"p": "s", "s": "p"}
 
 
 class _Lines:
-    """A guest that has been initialized, and what it returns for single lines."""
+    """A guest that has been initialized, and its answers to single lines."""
 
     def __init__(self, subject: Subject, config: bytes) -> None:
         self._subject = subject
@@ -129,7 +129,7 @@ class _Lines:
         )
 
     def deliver(self, lines: bytes) -> list[bytes]:
-        """Delivers lines; those that come back."""
+        """Delivers lines; the returned lines."""
         try:
             return self._subject.exchange(lines).split(b"\n")[:-1]
         except ComponentError as error:

@@ -1,7 +1,8 @@
 """One component between a scripted client and a scripted agent, under a real runtime.
 
 Both ends receive and send raw lines. A request that no check waits for is answered as an editor or
-an agent would. Nothing here measures time: that a message was lost shows when a later one arrives.
+an agent would. Nothing here measures time: the arrival of a later message shows that an earlier one
+is lost.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _REPORTED: Final = 12
 
 
 class Tap(Wrapper):
-    """The component's transport, which records what passes and how the component ends."""
+    """The component's transport, which records its messages and its end."""
 
     def __init__(self, inner: Transport) -> None:
         super().__init__(inner)
         self.lines: list[bytes] = []
-        """Raw lines of the component's."""
+        """Raw lines that the component sent."""
         self.given: list[bytes] | None = None
         """Raw lines it got, if a check sets this to a list: most would only fill memory."""
         self.how: Ended | None = None
@@ -61,10 +62,10 @@ class Tap(Wrapper):
 
 
 class ScriptedChain:
-    """The chain that a check uses: both ends, the tap between, and what most checks do."""
+    """The chain that a check uses: both ends, the tap between, and the steps of most checks."""
 
     def __init__(self, folder: str) -> None:
-        """`folder`: where its sessions are, and the component reads files if it was granted to."""
+        """`folder`: for its sessions, and for the files that the component may read."""
         self.cwd = json_text.encode(folder)
         self._traffic: deque[str] = deque(maxlen=_REPORTED)
         self.client = ScriptedEnd("client", self._on_line)
@@ -121,7 +122,7 @@ class ScriptedChain:
         self.agent.notify("session/update", b'{"sessionId":%b,"update":%b}' % (session, update))
         return b'{"stopReason":"end_turn"}'
 
-    # -- what most checks do -----------------------------------------------------------------
+    # -- steps of most checks ------------------------------------------------------------------
 
     async def initialize(
         self, params: bytes = b'{"protocolVersion":1,"clientCapabilities":{}}'
@@ -170,7 +171,7 @@ _INITIALIZED: Final = (
 
 
 async def first(preferred: Coroutine[Any, Any, T], other: Coroutine[Any, Any, U]) -> T | U:
-    """What the first of two to end returns or raises, `preferred` if both have; ends the other."""
+    """The result or error of the first of two to end, `preferred` if both have; ends the other."""
     done: dict[int, asyncio.Future[T | U]] = {}
 
     async def wait(place: int, work: Coroutine[Any, Any, T | U]) -> None:

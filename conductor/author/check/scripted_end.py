@@ -1,4 +1,4 @@
-"""One end of a scripted chain: what it sends, and what has come to it."""
+"""One end of a scripted chain: the messages that it sends and gets."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class ScriptedRequest:
 
 
 class Lines(Protocol):
-    """What carries the lines of an end."""
+    """Carries the lines of an end."""
 
     async def receive(self) -> bytes | None:
         """The next line without its newline; None once nothing more will come."""
@@ -182,7 +182,7 @@ class ScriptedEnd:
         marks = [self._held.get((message.method, of)) for of in (None, message.session)]
         return any(mark is not None and mark in (message.params or b"") for mark in marks)
 
-    # -- what it sends -----------------------------------------------------------------------
+    # -- sending -----------------------------------------------------------------------------
 
     async def opened(self) -> None:
         """Waits until it can send."""
@@ -221,7 +221,7 @@ class ScriptedEnd:
         """Answers a request with an error object."""
         self.send(jsonrpc.answer(request.id or b"null", b"error", error))
 
-    # -- what it receives --------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------
 
     def received(self, method: str) -> list[Received]:
         """The messages of a method that no check has taken."""

@@ -1,7 +1,7 @@
 """Runs each check by itself, on an instance of its own, in bounded time.
 
-The component is trusted here: a check is about what the component does, not about what its policy
-lets through. A sandboxed one runs caged, as behind `conductor agent`, but without a router there:
+The component is trusted here: a check is about the component's behaviour, not about its policy. A
+sandboxed component runs caged, as behind `conductor agent`, but without a router there:
 its lines are seen as it returns them.
 """
 
@@ -55,11 +55,11 @@ _INAPPLICABLE: Final = {
     "channel guest": "it receives no lines of channel/1; the conductor chooses its ids",
     "program": "a guest has no input that ends",
 }
-"""Why a check is skipped, by what it needs."""
+"""Why a check is skipped, by the kind that it needs."""
 
 
 class CheckOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one check went."""
+    """The outcome of one check."""
 
     name: str
     status: str
@@ -124,7 +124,7 @@ def outcome_of(
     stuck: bool = False,
     **more: str,
 ) -> CheckOutcome:
-    """How a check went, over a chain or without one; `more`: members of the outcome."""
+    """The outcome of a check, over a chain or without one; `more`: members of the outcome."""
     if status not in ("fail", "note"):
         chain = None  # its traffic explains nothing then
     return CheckOutcome(
@@ -142,7 +142,7 @@ def outcome_of(
 def outcome_of_fault(
     check: Check, fault: Fault, chain: ScriptedChain | None = None, *, stuck: bool = False
 ) -> CheckOutcome:
-    """How a check went that has found a fault: a broken rule, or a remark."""
+    """The outcome of a check that has found a fault: a broken rule, or a remark."""
     status = "note" if check.advice else "fail"
     return outcome_of(
         check, status, chain, stuck=stuck, why=str(fault), sent=fault.sent, came=fault.came
@@ -265,7 +265,7 @@ class _Runner:
                     with contextlib.suppress(ComponentError):
                         await runtime.run()
                     ended.set()
-                    for _ in range(2):  # it may be what the check waits for
+                    for _ in range(2):  # the check may wait for this end
                         await asyncio.sleep(0)
                     trying.cancel()
 
@@ -307,7 +307,7 @@ class _Runner:
             case Skipped():
                 return outcome_of(check, "skip", why=str(found))
             case Fault() as fault:
-                # That it failed explains the rest: a lost message is only what followed.
+                # The failure explains the rest: a lost message is only its consequence.
                 why = failure or str(fault)
                 return outcome_of_fault(
                     check, Fault(why, fault.sent, fault.came), chain, stuck=bool(failure)

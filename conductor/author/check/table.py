@@ -13,7 +13,7 @@ from conductor.author.subject import Subject
 OverChain = Callable[..., Coroutine[Any, Any, None]]
 """Takes a `ScriptedChain`; of a check of agents, a `ProgramChain`."""
 OverLines = Callable[[Callable[[], Subject], bytes], None]
-"""Takes what makes instances, and the `config` for their `configure`."""
+"""Takes a maker of instances, and the `config` for their `configure`."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -22,13 +22,13 @@ class Check(msgspec.Struct, frozen=True):
     name: str
     over_chain: OverChain | None
     rule: str
-    """What a component owes, in a sentence."""
+    """The duty of a component, in a sentence."""
     section: str
-    """Where that is written: a heading of docs/architecture.md, unless it names another page or an
+    """The place of the rule: a heading of docs/architecture.md, unless it names another page or an
     address."""
     over_lines: OverLines | None = None
     needs: str = ""
-    """`guest`, `channel guest` or `program`: others are skipped."""
+    """`guest`, `channel guest` or `program`: other kinds are skipped."""
     limits: dict[str, int] = {}
     """Limits it is tried under, unless the user set lower ones."""
     loose: dict[str, int] = {}
@@ -40,11 +40,11 @@ class Check(msgspec.Struct, frozen=True):
     bridge: str = "acp"
     """How the agent gets MCP servers (`conductor.mcp.KINDS`)."""
     advice: bool = False
-    """Whether to break it is only worth a remark."""
+    """Whether breaking the rule is only worth a remark."""
 
     @property
     def see(self) -> str:
-        """Where the rule is written."""
+        """The place where the rule is written."""
         if self.section.startswith("https://"):
             return self.section
         page = "" if "#" in self.section else "architecture.md#"

@@ -51,20 +51,20 @@ TAG: Final = f"{_SHOWN}ref.name"
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What kind of artifact is read: one layer of these, with the config that belongs to it."""
+    """The form of an artifact: one layer of these kinds, with the config that belongs to it."""
 
     what: str
     kinds: dict[str, str]
-    """The media type of the config, by that of the layer."""
+    """The media type of the config, by the media type of the layer."""
     most: int = MOST_LAYER
-    """Bytes of the layer."""
+    """The most bytes of the layer."""
 
 
 COMPONENT: Final = Form("component", {WASM: WASM_CONFIG, ARCHIVE: ARCHIVE_CONFIG})
 
 
 class Descriptor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Bytes in a registry: of what kind, which, and how many."""
+    """Bytes in a registry: their kind, digest and number."""
 
     media_type: str
     digest: str
@@ -142,11 +142,11 @@ def read(content: bytes, media_type: str, form: Form = COMPONENT) -> Artifact:
 
     Args:
         content: The manifest's bytes, which have been compared with their digest if one was known.
-        media_type: What the registry calls them; empty: nothing.
-        form: What it must be.
+        media_type: The type that the registry gives them; empty: none.
+        form: The form that it must have.
 
     Raises:
-        ComponentError: It is none that conductor takes.
+        ComponentError: Conductor takes no such artifact.
     """
     written = _manifest(content, media_type)
     layers = written.layers or []
@@ -171,7 +171,7 @@ def read(content: bytes, media_type: str, form: Form = COMPONENT) -> Artifact:
 
 
 def read_attached(content: bytes, subject: str, kind: str) -> Artifact | None:
-    """A manifest that says something about another, such as its signature.
+    """A manifest about another manifest, such as its signature.
 
     Args:
         content: Its bytes, which have been compared with their digest.
@@ -179,7 +179,7 @@ def read_attached(content: bytes, subject: str, kind: str) -> Artifact | None:
         kind: The artifact type it must have.
 
     Returns:
-        None for one that is about something else, or of another kind.
+        None for a manifest that is about another one, or of another kind.
 
     Raises:
         ComponentError: It is no manifest, or has not one layer.
@@ -259,7 +259,7 @@ class Blob(msgspec.Struct, frozen=True):
 
     @property
     def descriptor(self) -> dict[str, Any]:
-        """What a manifest says of them."""
+        """The descriptor of the bytes in a manifest."""
         return {
             "mediaType": self.media_type,
             "digest": digest_of(self.content),
@@ -268,8 +268,8 @@ class Blob(msgspec.Struct, frozen=True):
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A manifest and what it names: all that a push sends. The same component gives the same
-    bytes, so that to push twice changes nothing."""
+    """A manifest and its blobs: all bytes that a push sends. The same component gives the same
+    bytes, so that a second push changes nothing."""
 
     manifest: bytes
     blobs: tuple[Blob, ...]
@@ -282,7 +282,7 @@ class Made(msgspec.Struct, frozen=True):
 
     @property
     def descriptor(self) -> dict[str, Any]:
-        """What another manifest says of it."""
+        """The descriptor of the manifest in another manifest."""
         kind = {"artifactType": self.artifact_type} if self.artifact_type else {}
         return {
             "mediaType": MANIFEST,
@@ -354,8 +354,8 @@ def _made(
 
 
 def annotated(fields: Mapping[str, str], description: bytes | None) -> dict[str, str]:
-    """The annotations of a component: what registries show, and its `component.toml` if that is
-    short enough."""
+    """The annotations of a component: the fields that registries show, and its `component.toml` if
+    that is short enough."""
     made = {f"{_SHOWN}{key}": value for key, value in fields.items() if value}
     encoded = base64.b64encode(description or b"").decode()
     if encoded and len(encoded) <= MOST_ANNOTATION:

@@ -1,4 +1,4 @@
-"""What the user is logged in with at a registry: the `config.json` of Docker, podman and oras.
+"""The user's logins at registries: the `config.json` of Docker, podman and oras.
 
 `auths` holds a user and a password in base64; `credHelpers` and `credsStore` name a program
 `docker-credential-NAME`, which conductor asks as they do.
@@ -42,7 +42,7 @@ class Login(msgspec.Struct, frozen=True):
 
 
 def config_path() -> str:
-    """Where Docker's `config.json` is, or would be."""
+    """The path of Docker's `config.json`, which may be absent."""
     folder = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
     return os.path.join(folder, "config.json")
 

@@ -24,7 +24,7 @@ class Layout(Repository):
         return visible_path(self._folder)
 
     def listed(self) -> list[Descriptor]:
-        """The manifests that its index lists, also those that are attached to others. Raises
+        """The manifests in its index, also those that are attached to others. Raises
         `ComponentError`."""
         content = self._read(_INDEX, artifact.MOST_MANIFEST)
         if content is None:
@@ -47,7 +47,7 @@ class Layout(Repository):
         return self._blob(one.digest, one.size)
 
     def _referrers(self, digest: str) -> list[Descriptor]:
-        del digest  # an index does not say what is attached to what
+        del digest  # an index does not tell which manifest is attached to which
         return self.listed()
 
     def _blob(self, digest: str, most: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""An artifact into a registry, or a folder, with what is attached to it, such as its signature."""
+"""An artifact into a registry, or a folder, with its attachments, such as its signature."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conductor.packages.oci.reference import SCHEME, Reference
 from conductor.packages.pack import Packed, write
 
 _COMPONENT: Final = b"\0asm\x0d\x00\x01\x00"
-"""How a component of WebAssembly begins; a module has another version."""
+"""The first bytes of a component of WebAssembly; a module has another version."""
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """All that goes into a registry for one artifact."""
+    """All bytes that go into a registry for one artifact."""
 
     reference: Reference
     """With the tag it gets."""
@@ -29,12 +29,12 @@ class Publication(msgspec.Struct, frozen=True):
 
     @property
     def pinned(self) -> Reference:
-        """Where it will be, for good."""
+        """Its lasting reference."""
         return self.reference.pinned(self.made.digest)
 
 
 def prepare(package: Packed, where: str, sign_with: str = "") -> Publication:
-    """What a push of a package will send. Nothing is sent yet.
+    """The bytes that a push of a package will send. Nothing is sent yet.
 
     Args:
         package: The component.
@@ -42,7 +42,7 @@ def prepare(package: Packed, where: str, sign_with: str = "") -> Publication:
         sign_with: The file of a private key; empty: it is not signed.
 
     Raises:
-        UsageError: It cannot be published like that.
+        UsageError: The package cannot be published so.
     """
     to = _tagged(where, package.manifest.version)
     manifest = package.manifest
@@ -65,7 +65,7 @@ def prepare(package: Packed, where: str, sign_with: str = "") -> Publication:
 
 
 def check_place(where: str) -> None:
-    """Raises `UsageError` for what is no place to publish to."""
+    """Raises `UsageError` for a text that is no place to publish to."""
     if not where.startswith(SCHEME) or "@" in where:
         raise UsageError(
             f"`{where}` is no place to publish to", "as in `oci://ghcr.io/somebody/proxy:1.0.0`"
@@ -95,7 +95,7 @@ def signed(to: Reference, made: Made, others: tuple[Made, ...], sign_with: str) 
 
 
 def push(publication: Publication, *, replace: bool = False) -> bool:
-    """Pushes what was prepared; whether the tag was there already, with the same digest.
+    """Pushes a publication; whether the tag was there already, with the same digest.
 
     Raises:
         UsageError: The tag names something else, and `replace` is off.
@@ -114,14 +114,14 @@ def push(publication: Publication, *, replace: bool = False) -> bool:
     there.push(made)
     for one in publication.attached:
         there.attach(made, one)
-    # The tag comes last: who finds it finds all that belongs to it.
+    # The tag comes last: whoever finds the tag finds all blobs.
     if before != made.digest:
         there.put_manifest(made.manifest, artifact.MANIFEST, to.tag)
     return before == made.digest
 
 
 def save(publication: Publication, folder: str) -> list[str]:
-    """Writes what a push would send as an OCI layout, which oras and others read; its files.
+    """Writes a publication as an OCI layout, which oras and others read; returns its files.
 
     Raises `UsageError`, also for a folder that holds anything.
     """
@@ -153,7 +153,7 @@ def save(publication: Publication, folder: str) -> list[str]:
 
 
 def size_of(publication: Publication) -> int:
-    """How many bytes a push sends at most."""
+    """The most bytes that a push sends."""
     all_of_it = (publication.made, *publication.attached)
     return sum(
         len(made.manifest) + sum(len(blob.content) for blob in made.blobs) for made in all_of_it

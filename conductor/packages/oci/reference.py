@@ -39,11 +39,11 @@ class Reference(msgspec.Struct, frozen=True):
 
     @property
     def wanted(self) -> str:
-        """What to ask the registry for: the digest where there is one."""
+        """The word to ask the registry for: the digest if there is one, else the tag."""
         return self.digest or self.tag
 
     def pinned(self, digest: str) -> Reference:
-        """The same component by digest: what a tag means now, for good."""
+        """The same component by digest: the present content of a tag, for good."""
         return msgspec.structs.replace(self, tag="", digest=digest)
 
 

@@ -1,4 +1,4 @@
-"""What the distribution API of a registry offers: manifests, blobs and referrers."""
+"""The distribution API of a registry: manifests, blobs and referrers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Registry(Repository):
     # -- reading -----------------------------------------------------------------------------------
 
     def manifest(self, wanted: str) -> tuple[bytes, str] | None:
-        """The bytes of a manifest and what the registry calls them; None: there is none. Raises
-        `ComponentError`."""
+        """The bytes of a manifest and the type that the registry gives them; None: there is no such
+        manifest. Raises `ComponentError`."""
         answer = self._get(f"manifests/{wanted}", _ACCEPT, artifact.MOST_MANIFEST)
         if answer is None:
             return None
@@ -73,7 +73,7 @@ class Registry(Repository):
     # -- writing -----------------------------------------------------------------------------------
 
     def push(self, made: Made) -> download.Answer:
-        """Puts a manifest and what it names into the registry; what is there is not sent again.
+        """Puts a manifest and its blobs into the registry; blobs that are there are not sent again.
         Raises `ComponentError`."""
         for blob in made.blobs:
             self._push_blob(blob)
@@ -117,10 +117,10 @@ class Registry(Repository):
 
 def resolved(registry: Registry, reference: Reference) -> tuple[Artifact, Reference]:
     """The component that a reference names, and the reference by its digest: a tag is asked for
-    once, and what it named then is what counts.
+    once, and its content of that moment counts.
 
     Raises:
-        ComponentError: There is none, or none that conductor takes.
+        ComponentError: There is none, or conductor takes no such artifact.
     """
     found = registry.manifest(reference.wanted)
     if found is None:

@@ -1,6 +1,6 @@
-"""What is read of artifacts, wherever they are: manifests, blobs, and what is attached to them.
+"""Reads artifacts, wherever they are: manifests, blobs, and attached manifests.
 
-Nothing leaves here before it has been compared with the digest that named it; what a tag names is
+Content leaves here only after it has been compared with the digest that named it; a tag stands for
 its digest from then on.
 """
 
@@ -25,27 +25,27 @@ _MOST_ATTACHED: Final = 32
 
 
 class Repository(abc.ABC):
-    """One repository of a registry, or a folder. `str` of it is its place, for errors."""
+    """One repository of a registry, or a folder. `str` of the object is its place, for errors."""
 
     @abc.abstractmethod
     def manifest(self, wanted: str) -> tuple[bytes, str] | None:
-        """The bytes of a manifest and what the repository calls them; None: there is none.
+        """The bytes of a manifest and the type that the repository gives them; None: there is none.
 
         Args:
             wanted: A tag, or a digest, which is compared.
 
         Raises:
-            ComponentError: The repository refuses, or has something else.
+            ComponentError: The repository refuses, or has other content.
         """
 
     @abc.abstractmethod
     def _content(self, one: Descriptor) -> bytes | None:
-        """What the repository has under a digest, at most as long as it should be; None: nothing.
-        Raises `ComponentError`."""
+        """The content under a digest, at most as long as it should be; None: the repository has
+        none. Raises `ComponentError`."""
 
     @abc.abstractmethod
     def _referrers(self, digest: str) -> list[Descriptor]:
-        """What may be attached to a manifest. Raises `ComponentError`."""
+        """The manifests that may be attached to a manifest. Raises `ComponentError`."""
 
     def blob(self, one: Descriptor) -> bytes:
         """The bytes of a descriptor, compared with its digest and its size.
@@ -65,15 +65,15 @@ class Repository(abc.ABC):
         return self._same(one.digest, content)
 
     def attached(self, digest: str, kind: str) -> list[bytes]:
-        """What is attached to a manifest as referrers of one artifact type: the content of each.
+        """The content of each referrer of one artifact type that is attached to a manifest.
 
         Raises:
-            ComponentError: One of them is not what it should be, or there are too many.
+            ComponentError: A referrer is not as it should be, or there are too many.
         """
         listed = [
             one
             for one in self._referrers(digest)
-            # Some registries leave it out, and some list the type of the config instead.
+            # Some registries leave the type out, and some list the type of the config instead.
             if one.digest != digest and one.artifact_type in ("", artifact.EMPTY, kind)
         ]
         if len(listed) > _MOST_ATTACHED:

@@ -63,7 +63,7 @@ class Oci(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Oci:
-    """Raises `UsageError` for what is no component in a registry."""
+    """Raises `UsageError` for a text that is no component in a registry."""
     return Oci(reference.parse(text))
 
 

@@ -40,7 +40,7 @@ class Transport:
         Args:
             host: The registry, with its port if that is written.
             name: The repository.
-            actions: What a token is to allow: `pull` or `pull,push`.
+            actions: The actions that a token is to allow: `pull` or `pull,push`.
         """
         self.host = _API_HOSTS.get(host, host)
         bare, colon, port = self.host.rpartition(":")
@@ -50,7 +50,7 @@ class Transport:
         self._until = time.monotonic() + download.SECONDS
         self._authorization = ""
         self._outside = False
-        """Whether the registry is on the public internet: then all is that it sends us to."""
+        """Whether the registry is on the public internet: then it may send us nowhere else."""
 
     def send(
         self,
@@ -65,16 +65,16 @@ class Transport:
 
         Args:
             method: `GET`, `HEAD`, `POST` or `PUT`.
-            url: An address at the registry, or one that it named.
-            headers: Besides those that are always sent.
-            body: What to send.
+            url: An address at the registry, or an address that it named.
+            headers: Besides the headers that are always sent.
+            body: The content of the request.
             most: Bytes that the answer may have.
 
         Raises:
-            ConductorError: No answer came, or none that is allowed.
+            ConductorError: No answer came, or no allowed one.
         """
         answer = self._once(method, url, headers or {}, body, most)
-        # Where a redirect leads, nobody may ask for the login.
+        # A server behind a redirect may not ask for the login.
         if answer.status == 401 and self._is_ours(answer.url) and self._logged_in(answer):
             return self._once(method, url, headers or {}, body, most)
         return answer

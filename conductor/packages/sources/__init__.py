@@ -1,4 +1,4 @@
-"""Where packages come from: what a user writes, as a `Source` that fetches one.
+"""The sources of packages: the text that a user writes, as a `Source` that fetches a package.
 
     ./proxy.wasm, ./folder                   a file or folder of this machine (`local`)
     https://HOST/FILE#sha256=HEX             a file or an archive (`web`)
@@ -32,7 +32,7 @@ KINDS: Final = {
     "oci://": "conductor.packages.oci.source:parse",
     "pypi:": "conductor.packages.sources.wheel:parse",
 }
-"""What makes a `Source` of a text, by what the text begins with. Anything else is a path."""
+"""The maker of a `Source`, by the beginning of its text. Any other text is a path."""
 
 WRITTEN: Final = (
     ("`./weather.wasm`, `./weather.py`", "a file"),
@@ -82,11 +82,11 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     """Its version, where the source names one."""
     signer: Signer | None = None
-    """Who signed it, checked; None: nobody."""
+    """Its signer, checked; None: nobody signed it."""
 
 
 class Source(Protocol):
-    """Where a package comes from."""
+    """The source of a package."""
 
     @property
     def written(self) -> str:
@@ -94,27 +94,27 @@ class Source(Protocol):
 
     @property
     def origin(self) -> str:
-        """What all its versions have in common: another one may replace what is installed."""
+        """The origin that all its versions share: another version may replace the installed one."""
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it always means the same bytes: then there is nothing newer to be had from it."""
+        """Whether it always means the same bytes: then it never has a newer version."""
 
     def fetch(self, folder: str, wanted: Demand = ANYBODY) -> Fetched:
         """Fetches the package into an empty, private folder.
 
         Args:
-            folder: Where to.
-            wanted: Who must have signed it (`conductor.packages.signatures.signer_of`).
+            folder: The folder to fetch it into.
+            wanted: The demanded signer (`conductor.packages.signatures.signer_of`).
 
         Raises:
-            ConductorError: With a hint. What is in the folder then is of no use.
+            ConductorError: With a hint. The content of the folder is of no use then.
             OSError: The file system takes nothing.
         """
 
 
 def parse(text: str) -> Source:
-    """What a user's text means; a path is made absolute. Raises `UsageError`; fetches nothing."""
+    """The source for a text; paths are made absolute. Raises `UsageError`; fetches nothing."""
     if not text or len(text) > _LONGEST:
         raise UsageError("a source is a path, a URL or a name", "`conductor add --help` lists them")
     download.refuse_login(text)

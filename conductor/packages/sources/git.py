@@ -2,7 +2,7 @@
 
 `git` fetches the commit, and writes out its files as they are stored: nothing of the repository and
 nothing of the user's configuration runs (no hook, filter, credential helper, submodule or prompt).
-What the tree holds goes through the bounds of every package.
+The files of the tree go through the bounds of every package.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from conductor.packages.sources import Fetched
 from conductor.packages.sources.programs import ProgramError, bounded
 
 SECONDS: Final = 300.0
-"""How long fetching a commit may take."""
+"""The longest time for fetching a commit."""
 
 _LARGEST: Final = 128 * 1024 * 1024
-"""Bytes of a file that `git` may write: of what it fetches."""
+"""The most bytes of a file that `git` may write while it fetches."""
 
 _SOURCE: Final = re.compile(
     r"git\+(?P<url>(?P<scheme>https|http|ssh|file)://(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]*)@)?"
@@ -41,7 +41,7 @@ _ENTRY: Final = re.compile(rb"(\d{6}) (\w+) ([0-9a-f]{40,64}) +(\d+|-)\t(.*)", r
 _EXAMPLE: Final = "as in `git+https://example.com/NAME.git@COMMIT#subdirectory=FOLDER`"
 
 _SETTINGS: Final = (
-    # No configuration is read; these hold for what git itself would do otherwise.
+    # No configuration is read; these settings replace defaults of git.
     "-c", "core.hooksPath=/dev/null", "-c", "http.followRedirects=false",
     "-c", "transfer.fsckObjects=true", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "fetch.recurseSubmodules=false", "-c", "pack.threads=1", "-c", "maintenance.auto=false",
@@ -64,7 +64,7 @@ class Git(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """Where it comes from, whatever the commit."""
+        """The repository, whatever the commit."""
         return f"git+{self.url}{self._fragment}"
 
     @property
@@ -96,7 +96,7 @@ class Git(msgspec.Struct, frozen=True):
         prefix = f"{self.folder}/" if self.folder else ""
         limits = ["--", prefix] if prefix else []
         listed = run("ls-tree", "-r", "-z", "-l", "--full-tree", self.commit, *limits)
-        # One more than a package may hold says enough: a tree may list itself millions of times.
+        # One entry too many is enough: a tree may list itself millions of times.
         found = list(itertools.islice(_entries(listed), archive.BOUNDS.entries + 1))
         if not found:
             raise UsageError(
@@ -126,7 +126,7 @@ class Git(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Git:
-    """Raises `UsageError` for what is no commit of a repository, or could be an option of git."""
+    """Raises `UsageError` for a text that names no commit, or could be an option of git."""
     found = _SOURCE.fullmatch(text)
     if found is None:
         raise UsageError(
@@ -189,7 +189,7 @@ def _entries(listed: bytes) -> Iterator[tuple[bool, str, int, str]]:
 
 
 class _Runner:
-    """Runs `git`, bounded in time and in what it writes."""
+    """Runs `git`, bounded in time and in its output."""
 
     def __init__(self, program: str, repository: str, url: str, until: float) -> None:
         self._program = program
@@ -199,7 +199,7 @@ class _Runner:
         self._environment = _environment(url.partition(":")[0])
 
     def __call__(self, *words: str, given: bytes = b"", inside: bool = True) -> bytes:
-        """What git prints. Raises `ConductorError`."""
+        """The output of git. Raises `ConductorError`."""
         where = ["--git-dir", self._repository] if inside else []
         command = [self._program, *_SETTINGS, *where, *words]
         try:

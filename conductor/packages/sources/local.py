@@ -1,7 +1,7 @@
 """Sources on this machine: a file, or a folder.
 
-What is copied is what the component consists of, not what tools leave beside it: names that begin
-with a dot, caches, dependencies and archives of the component stay behind, as they do with
+Only the files of the component are copied, not the files that tools leave beside it: names that
+begin with a dot, caches, dependencies and archives of the component stay behind, as they do with
 `conductor publish`.
 """
 
@@ -112,8 +112,8 @@ def placed(data: bytes, name: str, folder: str) -> str:
 
 
 def files_of(folder: str) -> Iterator[str]:
-    """The files of a component's folder, relative to it, without what tools leave beside them.
-    Raises `OSError`."""
+    """The files of a component's folder, relative to it, without files that tools leave beside
+    them. Raises `OSError`."""
     archives = _archives(folder)
 
     def wanted(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Runs the programs that fetch packages (`git`, `pip`), bounded in time and in what they write."""
+"""Runs the programs that fetch packages (`git`, `pip`), bounded in time and in their output."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import IO, Final
 from conductor.errors import ConductorError, one_line
 
 _UNIT: Final = 512
-"""Bytes: what `ulimit -f` counts in."""
+"""Bytes: the unit of `ulimit -f`."""
 
 _MIB: Final = 1024 * 1024
 _MEMORY: Final = 4096 * _MIB
-"""Bytes that a program may ask for: what it reads may unpack to far more than it is."""
+"""The most bytes that a program may ask for: its input may unpack to far more."""
 
 _SHOWN: Final = 4096
 """Bytes of complaints that are read: the last."""
@@ -35,10 +35,10 @@ def bounded(
     *,
     largest: int,
 ) -> bytes:
-    """Runs a program and returns what it printed.
+    """Runs a program and returns its output.
 
-    It ends with the time, and with it all that it started. No file that it writes becomes larger
-    than `largest` bytes, what it prints goes to a file, and its memory is bounded.
+    It ends with the time, together with all processes that it started. No file that it writes
+    becomes larger than `largest` bytes, its output goes to a file, and its memory is bounded.
 
     Raises:
         ProgramError: It failed.

@@ -21,11 +21,11 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_+.@-]+")
 
 
 class Web(msgspec.Struct, frozen=True):
-    """A URL and the SHA-256 of what it leads to."""
+    """A URL and the SHA-256 of its content."""
 
     url: str
     sha256: str
-    """Empty: the user has not typed one yet, and `fetch` shows it."""
+    """Empty: the user has not typed a digest yet, and `fetch` shows it."""
 
     @property
     def is_pinned(self) -> bool:
@@ -76,7 +76,7 @@ class Web(msgspec.Struct, frozen=True):
             except download.DownloadError:
                 if wanted:
                     raise
-                continue  # some servers have a long page for what they have not
+                continue  # some servers send a long page for a missing file
             if answer.status == download.OK:
                 offers.append(Offer(kind, answer.content))
         return offers

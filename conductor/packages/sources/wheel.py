@@ -1,8 +1,8 @@
 """Python packages as a source: a wheel that carries one sandboxed component.
 
 `pip` finds and downloads the wheel, from the index that the user has set up for it. It takes wheels
-only, without dependencies: nothing is built, and nothing of the package runs. What counts is the
-`component.toml` in it; a wheel that is a Python program is for `uv tool install`, or `pipx`.
+only, without dependencies: nothing is built, and nothing of the package runs. The `component.toml`
+in it counts; a wheel that is a Python program is for `uv tool install`, or `pipx`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Wheel(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """Where it comes from, whatever the version."""
+        """The package, whatever the version."""
         return f"pypi:{self.name}"
 
     @property
@@ -121,7 +121,7 @@ class Wheel(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Wheel:
-    """Raises `UsageError` for what is no package with at most one exact version."""
+    """Raises `UsageError` unless a text is a package with at most one exact version."""
     found = _SOURCE.fullmatch(text)
     if found is None:
         raise UsageError(f"`{text}` is no Python package", "as in `pypi:NAME==1.2.3`")
