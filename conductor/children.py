@@ -101,8 +101,8 @@ def is_login(name: str) -> bool:
 
 
 def taken(name: str) -> str:
-    """The value of a variable, which is gone then: also where the system shows the environment that
-    a process was started with. Empty: there is none."""
+    """The value of a variable, which is removed then, also from the environment of this process
+    that the system shows. Empty: there is none."""
     return os.environ.pop(name, "") if sys.platform == "win32" else _wiped(name)
 
 
@@ -120,7 +120,7 @@ def _wiped(name: str) -> str:
 
 
 def list_variables() -> None:
-    """From now on programs get the variables of the list, and no others."""
+    """From now on programs get only the variables of the list."""
     _KEPT.listed = True
 
 

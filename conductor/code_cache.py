@@ -49,7 +49,7 @@ class CodeCache:
         self._begin = 0
         self._kept: dict[str, Kept] = {}
         self._held: frozenset[str] = frozenset()
-        """The modules that come from here whatever has become of their sources."""
+        """The modules that come from here, also after changes of their sources."""
         if sys.dont_write_bytecode:
             return
         try:

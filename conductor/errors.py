@@ -104,7 +104,7 @@ def did_you_mean(
 
 
 class UnknownWordError(ValueError):
-    """A word that is none of the known ones. The text lists those; `hint` names the nearest."""
+    """A word that is not known. The text lists the known words; `hint` names the nearest."""
 
     def __init__(self, text: str, word: object, known: Iterable[str]) -> None:
         super().__init__(text)

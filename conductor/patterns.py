@@ -26,5 +26,5 @@ class _Pattern:
 
 
 def lazy_pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """As `re.compile`, but nothing is compiled, nor is a mistake found, before the first use."""
+    """As `re.compile`, but compiles the pattern, and finds mistakes, only at the first use."""
     return cast("re.Pattern[AnyStr]", _Pattern(text, flags))

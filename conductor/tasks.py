@@ -3,7 +3,7 @@
     async with group() as tasks:
         tasks.start_soon(work, argument)
         …
-        tasks.cancel_scope.cancel()     # whoever only waits is not waited for
+        tasks.cancel_scope.cancel()     # ends tasks that only wait
 
 A chain's own tasks, and those of servers, buses and clients, are in groups of asyncio: the start of
 a chain does not wait for anyio, and a cancelled task may wait for its own end.

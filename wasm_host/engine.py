@@ -26,15 +26,15 @@ compiler, or its baseline compiler, which takes a fifth of the time and makes sl
 
 _WINCH: Final = 2
 _STRATEGY: Final = "strategy"
-"""The baseline compiler's number in wasmtime's C interface, and the setting that takes it; the
-package has no name for that compiler."""
+"""The baseline compiler's number in wasmtime's C interface, and the setting that takes the number;
+the package has no name for this compiler."""
 
 MEMORY_RESERVATION: Final = 1 << 32
 """Address space reserved for each memory. A 32-bit memory cannot grow beyond it, so a memory
 never moves and `wasm_host.calls.capi` may keep its base address."""
 
 _engines: dict[tuple[str, EngineKey], Any] = {}
-"""By the name of the `Api` that has the engine's class, and by its key."""
+"""The engines, by the name of the `Api` that has the engine's class, and by the engine's key."""
 _lock = threading.Lock()
 
 

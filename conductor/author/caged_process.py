@@ -158,7 +158,7 @@ def _failure(error: wasm_host.GuestError) -> bytes:
 
 
 def _read_file(memory: int) -> NoReturn:
-    """Answers one request: whatever the file costs to read, it costs this process."""
+    """Answers one request: this process bears the cost of reading the file."""
     import resource
 
     from wasm_host import harden

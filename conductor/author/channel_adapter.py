@@ -1,8 +1,8 @@
 """Lets a component on one connection, of the dialect `acp`, play transcripts of the channel.
 
 A WASI command has one id space: messages of its successor come in envelopes, and ids of requests to
-it are made different on either side, as a conductor does. `configure` is sent if it says anything,
-and again when the component asks for it by `_conductor/config`.
+the command are made different on either side, as a conductor does. `configure` is sent if it has
+any settings, and again when the component asks for it by `_conductor/config`.
 """
 
 from __future__ import annotations

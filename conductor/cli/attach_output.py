@@ -1,4 +1,4 @@
-"""Shows a session that several clients have: as `conductor exec` shows a turn, and who did what."""
+"""Shows a session that several clients have: turns as `conductor exec` does, and who did them."""
 
 from __future__ import annotations
 

@@ -260,7 +260,7 @@ class Attached(Talk):
             await self._view.frame(line)
 
     def _is_fresh(self, line: bytes) -> bool:
-        """Whether a frame is none that has been shown before a cut."""
+        """Whether a frame has not been shown before a cut."""
         with contextlib.suppress(msgspec.DecodeError):
             params = members(members(json_text.decode(line)).get("params"))
             if params.get("sessionId") == self._id and "update" in params:

@@ -12,7 +12,7 @@ from conductor.transports.remote.address import ENDPOINT
 _QUIET: Final = 10.0
 """Seconds before the same failure is reported again."""
 _MOST: Final = 256
-"""Failures that are remembered for that."""
+"""The most failures that are remembered so."""
 _LONGEST: Final = 1000
 """Characters of a line."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conductor.cli.chain_log_file import LogFile
 
 _WITHHELD: Final = 20
-"""Lines that are kept of those which are withheld: the last ones tell most."""
+"""The most withheld lines that are kept: the last lines tell most."""
 
 
 class ChainLog:

@@ -127,7 +127,7 @@ class _Sitting:
         return self._outcome()
 
     async def _run(self) -> None:
-        """Runs the chain, which ends in order whatever goes wrong beside it."""
+        """Runs the chain, which ends in order also if a task beside it fails."""
         try:
             with anyio.CancelScope(shield=True):
                 await self._runtime.run()

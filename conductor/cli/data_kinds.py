@@ -127,7 +127,7 @@ def _modules(folder: str) -> list[Item]:
 
 
 def _remove_modules(folder: str, items: Sequence[Item]) -> int:
-    # Also those used just now: a process that has one open goes on with it.
+    # Also modules used just now: a process that has one open goes on with it.
     now, ever = max(one.used for one in items), -1e-6
     return len(store.prune(Path(folder), most=sys.maxsize, unused=ever, recent=ever, now=now))
 

@@ -1,7 +1,7 @@
 """Shows a turn of `conductor exec`: the answer on standard output, all else on standard error.
 
 Nobody has to trust the components that the text comes from. On a terminal its control characters
-are written out: an escape sequence could change what the user sees.
+are written out: an escape sequence could change the user's screen.
 """
 
 from __future__ import annotations

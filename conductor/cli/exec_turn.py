@@ -39,7 +39,7 @@ class ExecTurn(Talk):
         self._id = ""
         self.stop_reason: str | None = None
         self.refused_by = ""
-        """The component that has ended the turn with a refusal; empty: nobody has said so."""
+        """The component that has ended the turn with a refusal; empty: no component has refused."""
         self.error: Exception | None = None
         self.defect: Exception | None = None
         """An exception of the client itself."""

@@ -116,7 +116,7 @@ class _Words:
         report.say_styled(*lines)
 
     def end(self, broken: BrokenChainError | None) -> None:
-        """Prints how often who did what."""
+        """Prints the acts of each component, with their numbers."""
         if not self._shown and broken is None:
             report.say_styled((PLAIN, "no record is chosen (see `conductor help filters`)"))
         if self._counts:

@@ -84,7 +84,7 @@ def records(path: str) -> Iterator[tuple[Record, Head, bytes]]:
 
 
 def _verdict(path: str, expected: str | None) -> Verdict:
-    """Reads a whole audit; `expected` is the digest of a line that has to be there."""
+    """Reads a whole audit; `expected` is the digest of a line that must be there."""
     head = Head()
     events: Counter[str] = Counter()
     first = last = line = problem = None

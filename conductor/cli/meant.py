@@ -52,7 +52,7 @@ WORDS: Final = {
 }
 _LAST: Final = [row.path.rpartition(" ")[2] for row in commands.TABLE.values()]
 _MEANT: Final = {
-    # The name of a command in a group means that, where no other command has it.
+    # The name of a command in a group means this command, if no other command has the name.
     **{
         name: row.path
         for row, name in zip(commands.TABLE.values(), _LAST, strict=True)

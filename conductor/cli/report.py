@@ -190,7 +190,7 @@ def can_draw() -> bool:
 
 
 def _can_go_back() -> bool:
-    """Whether the terminal, if there is one, can draw over what it shows."""
+    """Whether the terminal, if there is one, can draw over its text."""
     return os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 

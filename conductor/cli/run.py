@@ -554,7 +554,7 @@ class RingOnDemand:
         self._next = 0.0
         """From when on there may be another file."""
         self._waits = False
-        """Whether another one waits for that."""
+        """Whether another file waits for this time."""
 
     def __call__(self) -> None:
         import asyncio
@@ -601,7 +601,7 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, int]], *, starts_programs: b
 
 
 async def _alone(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Does `work` in a process that has nothing else to do: it reaps the orphans that are left to
+    """Does `work` in a process that has no other work: it reaps the orphans that are left to
     it meanwhile, and gives back code that only the start has needed."""
     import asyncio
 

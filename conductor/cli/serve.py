@@ -495,8 +495,8 @@ class Serving:
 
 
 def _check(address: Address, settings: Settings) -> None:
-    """Raises `UsageError` for an address that would let strangers in, or that has another path than
-    chains have."""
+    """Raises `UsageError` for an address that would let strangers in, or whose path differs from
+    the path of chains."""
     if address.takes_token and address.path.rstrip("/") != addresses.ENDPOINT:
         raise UsageError(
             f"nothing is served at the path of {address}",

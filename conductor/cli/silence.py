@@ -1,4 +1,4 @@
-"""No command is silent for long on a terminal: after two seconds without a word it says what it
+"""No command is silent for long on a terminal: after two seconds without a word it shows what it
 waits for, in a status line that the next word takes away. Where no line can be taken away, a
 command that compiles says so once.
 

@@ -230,7 +230,7 @@ def _write(snapshot: Snapshot, content: bytes | None) -> None:
     folder, name = os.path.split(snapshot.real)
     private_files.make_folders(folder)
     prefix, suffix = f".{name}.", ".conductor"
-    for left in os.listdir(folder):  # of a `setup` that was killed: this one is alone
+    for left in os.listdir(folder):  # left by a `setup` that was killed: only this one runs now
         if left.startswith(prefix) and left.endswith(suffix):
             os.unlink(os.path.join(folder, left))
     fd, fresh = tempfile.mkstemp(suffix, prefix, folder)

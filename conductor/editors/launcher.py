@@ -85,7 +85,7 @@ def _lasting(path: str) -> str:
 
 def starts_conductor(words: list[str]) -> bool:
     """Whether a command starts a conductor, this or another one."""
-    if "agent" not in words[1:]:  # another program of that name
+    if "agent" not in words[1:]:  # another program of this name
         return False
     if os.path.basename(words[0]) in (_NAME, f"{_NAME}-acp"):
         return True

@@ -42,7 +42,7 @@ class Kept(msgspec.Struct, frozen=True):
     was: str = ""
     """The entry that was there before, where `setup` has changed it."""
     wraps: bool = False
-    """Whether the conductor stands in front of that entry's own command."""
+    """Whether the conductor stands in front of the entry's own command."""
 
 
 class Settings(msgspec.Struct):

@@ -15,7 +15,7 @@ ENTRY: Final = "Conductor"
 
 
 def hint_of_ours(name: str, entries: Iterable[str]) -> str:
-    """The hint for an entry that is to be taken out and is none of these, which are ours."""
+    """The hint for an entry to be taken out that is not among `entries`, which are ours."""
     known = list(entries)
     if not known:
         return "there is nothing of ours to take out"

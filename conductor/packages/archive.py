@@ -49,7 +49,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     path: int = 512
     """Bytes of a path."""
     name: int = 255
-    """Bytes of the name of a file or folder: more is none on most file systems."""
+    """Bytes of the name of a file or folder: most file systems refuse longer names."""
     depth: int = 32
     """Folders within each other."""
 

@@ -20,7 +20,7 @@ from conductor.spec.programs import is_version
 from conductor.spec.python_guest import scripts
 
 _DEEPEST: Final = 8
-"""Folders that hold nothing but another folder."""
+"""The most nested folders that hold only another folder."""
 
 
 class Package(msgspec.Struct, frozen=True):

@@ -52,8 +52,8 @@ class Offer(msgspec.Struct, frozen=True):
     """A signature that came with a package. Nothing of it is believed yet."""
 
     kind: Kind
-    """A bundle of sigstore; one of cosign before bundles, of a payload that holds a digest; or of
-    the bytes themselves."""
+    """A bundle of sigstore; or, of cosign before bundles, a signature of a payload that holds a
+    digest; or a signature of the bytes themselves."""
     content: bytes
     """The bundle, or the signature."""
     payload: bytes = b""

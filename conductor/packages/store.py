@@ -235,7 +235,7 @@ def _put(root: str, new: Receipt) -> None:
 
 
 def delete(folder: str) -> None:
-    """Deletes a folder, also one that `seal` has closed, as far as that goes."""
+    """Deletes a folder, also one that `seal` has closed, as far as the system allows."""
     for inner, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):
             os.chmod(inner, 0o700)

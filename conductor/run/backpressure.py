@@ -70,7 +70,7 @@ class Backpressure:
                 self._transports[source].resume()
 
     def drop(self, name: str) -> None:
-        """A peer is none any more, or gets another name: it waits for nobody, and nobody for it."""
+        """A peer is gone, or gets another name: it waits for nobody, and nobody waits for it."""
         self.forget(name)
         if self._waiting.pop(name, None) is not None:
             self._transports[name].resume()

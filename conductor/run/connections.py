@@ -114,7 +114,7 @@ class Connections:
                 self._events[new].rename(new)
 
     def remove(self, name: str) -> None:
-        """A peer is none any more: nothing it sends is heard, and its transport is closed."""
+        """A peer is gone: its further frames are ignored, and its transport is closed."""
         for old in (name, successor_name(name)):
             transport = self.transports.pop(old, None)
             if transport is not None:

@@ -71,7 +71,7 @@ def load(spec: GuestSpec, cache: str | None, *, baseline: bool = False) -> wasm_
         spec: the guest.
         cache: the folder of compiled modules.
         baseline: use code of the baseline compiler for a Python proxy if there is no other; the
-            caller then has `optimised_later` make that.
+            caller then has `optimised_later` make better code.
     """
     assert spec.wasm is not None
     module = wasm_host.load(
@@ -81,7 +81,7 @@ def load(spec: GuestSpec, cache: str | None, *, baseline: bool = False) -> wasm_
         grants=spec.services & WASI_GRANTS,
         check=lambda info: _as_expected(spec, info.digest),
         # The Python guest came with this program, or was built by it, with its digest beside it:
-        # trusting it saves reading 24 MB at each start.
+        # trusting the digest saves reading 24 MB at each start.
         digest=spec.sha256 if spec.script else "",
         compiling=_announce if spec.script else None,
         baseline=baseline and bool(spec.script),

@@ -48,7 +48,7 @@ class Delivered(msgspec.Struct, frozen=True, array_like=True, tag="delivered"):
     given: bytes
     returned: bytes
     failed: str
-    """Why the guest ended of that."""
+    """Why the guest ended in this delivery; empty: it did not end."""
     at: float
 
 
@@ -77,8 +77,8 @@ class HostRecord:
         self._entries.append(crossed)
 
     def delivered(self, name: str, given: bytes, returned: bytes, failed: str = "") -> None:
-        """A guest got lines, and returned lines; it got none: it has started. `failed`: why it
-        ended of that."""
+        """A guest got lines, and returned lines; without input it has started. `failed`: why it
+        ended in this delivery."""
         self._entries.append(Delivered(name, given, returned, failed, time.monotonic()))
 
     def send(self) -> None:
@@ -119,7 +119,7 @@ class RecordReader:
     def __init__(self) -> None:
         self._held = bytearray()
         self._size = 0
-        """Bytes of the long entry that has begun; 0: none has."""
+        """The bytes of the long entry that has begun; 0: there is none."""
         self._last: Raw | bytes | None = None
         """The last payload."""
 

@@ -47,7 +47,7 @@ class _Line(msgspec.Struct):
 _line: Final = json_text.Decoder(_Line)
 
 _Prompt = tuple[str, str, Prompt]
-"""With the agent that has got it, and the session."""
+"""A prompt with its agent and its session."""
 
 
 class KeptPrompts:

@@ -124,7 +124,7 @@ class Rearrangement:
         self._holds_at = 0.0
         """The time from which the client's prompts are held for it although something is open."""
         self._holds = False
-        """Whether the client's prompts are held for that."""
+        """Whether the client's prompts are held for it."""
 
     async def rearrange(self, specs: Sequence[Spec], *, now: bool = False) -> bool:
         """See `Runtime.rearrange`."""
@@ -201,7 +201,7 @@ class Rearrangement:
                 self._renewing |= new - {error.name}
 
     def _renewed(self, each: Planned) -> Planned:
-        """Another instance of a component; the component as it is, where there is none."""
+        """Another instance of a component; the component as it is, if no other can be made."""
         assert each.renew is not None
         try:
             transport = each.renew()

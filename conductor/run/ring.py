@@ -25,7 +25,7 @@ AGE: Final = 300.0
 _LARGEST: Final = 16
 """Of a payload that takes more than one part in so many of the ring, its session is kept."""
 _SPARE: Final = 16
-"""A full ring forgets one part in so many at once: so an entry seldom waits for that."""
+"""A full ring forgets one part in so many at once: so few entries wait for the forgetting."""
 _ENTRY: Final = 512
 """Bytes that an entry takes beside its payload."""
 _NOBODY: Final = ("", UPSTREAM)
@@ -159,8 +159,8 @@ class Ring(Sink[Item]):
     # -- files ---------------------------------------------------------------------------------
 
     def may_save(self) -> bool:
-        """Whether the failure of a component is a reason to write a file, where the chain goes on:
-        there was none for a while."""
+        """Whether the failure of a component is a reason to write a file while the chain goes on:
+        no file was written for a while."""
         return self._saved is None or self._clock() - self._saved >= _PAUSE
 
     def save(self, why: str, mode: Callable[[], str]) -> Saved:

@@ -46,7 +46,7 @@ class Round(msgspec.Struct, eq=False):
 
     @property
     def payer(self) -> Account:
-        """The account of its next turn, if nothing outside has caused that."""
+        """The account of its next turn, if the turn has no cause outside of the host."""
         return self.runs[0].cause.account if self.runs and not self.lines else self.cause.account
 
     @property
@@ -141,7 +141,7 @@ class Rounds:
         return max(waiting, key=waiting.__getitem__, default=None)
 
     def begun(self, name: str) -> Round:
-        """The open round of a guest, or a new one with what is queued for it.
+        """The open round of a guest, or a new one with its queued frames.
 
         The conductor's answers have rounds of their own: they must not hold up frames of others.
         """
@@ -196,7 +196,7 @@ class Rounds:
         return bool(account.waiting - own > account.allowance.waiting_bytes)
 
     def _payer(self, name: str) -> Account:
-        """The account of a guest's next turn, if nothing outside has caused that."""
+        """The account of a guest's next turn, if the turn has no cause outside of the host."""
         current = self._open.get(name)
         if current is not None:
             return current.payer

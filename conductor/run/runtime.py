@@ -244,7 +244,7 @@ class Runtime:
 
     def defect(self, error: Exception) -> None:
         """Fails the chain, in order: an error that nobody expects may have lost a message, and the
-        sender of that would wait for ever."""
+        sender of the message would wait for ever."""
         why = Closure(f"internal error: {error!r}", f"please report this: {place_of(error)}")
         if self.failure is None:
             self.fail(why)
@@ -583,7 +583,7 @@ class Runtime:
 
     @property
     def agent(self) -> str:
-        """The last component, where that is, or may be, the agent; empty: there is none."""
+        """The last component, if it is, or may be, the agent; empty: there is none."""
         return "" if self.router.mode == "proxy" else self._tail
 
     @property

@@ -88,7 +88,7 @@ class SegmentGuests:
         }
         self.rounds = Rounds(outboxes, self.accounts)
         self._unheard_timers: dict[str, set[str]] = {name: set() for name in modules}
-        """Timers that have fired, until their guest is delivered that."""
+        """Timers that have fired, until their guest gets the notification."""
         self.recorded: dict[str, Delivery] = {}
         """Deliveries that took the shortcut: they are not repeated (`conductor.run.shortcut`)."""
         self.repeating = False

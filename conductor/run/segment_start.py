@@ -110,7 +110,7 @@ def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
         failed = next(guest for guest in spec.guests if str(error).startswith(f"{guest.name} "))
         return _cannot_start(failed, error)
     if all(module.carrier != "wasi" for module in modules.values()):
-        # No thread starts after this one, so the kernel may forbid more. WASI programs are
+        # No further thread starts, so the kernel may forbid more. WASI programs are
         # excepted: each instance has a thread.
         TICKER.wake()
         harden.settle()

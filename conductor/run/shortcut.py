@@ -224,7 +224,7 @@ class Shortcut:
     def _read(self, line: bytes) -> Message | None:
         """A message that no limit of a guest's concerns."""
         try:
-            # The parent has seen how deep it nests, and each guest's limit is kept as it gets it.
+            # The parent has checked the nesting; each guest's limits are checked at delivery.
             message = jsonrpc.parse(line[1:], len(line))
         except Malformed:
             return None

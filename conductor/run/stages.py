@@ -137,7 +137,7 @@ class Stages:
     def passed(self, now: float) -> bool:
         """Messages have passed: whether a look may show something new. Each chunk waits for this.
 
-        As long as another request than a prompt is open, any message may bring that forward.
+        While a request other than a prompt is open, any message may bring it forward.
         """
         known = 0
         for requests in self._spaces:

@@ -134,13 +134,13 @@ _STAND_INS: dict[str, dict[str, dict[str, object] | str | None]] = {
         ),
     },
 }
-"""By package the modules in whose places something stands: these attributes, another module, or for
-None the error that there is none."""
+"""By package the modules that have a stand-in: with these attributes, or another module, or None
+for an error as if there were no such module."""
 _without_tls: list[bool] = []
 
 
 def load(package: str) -> None:
-    """Imports a package with its stand-ins, unless that has happened."""
+    """Imports a package with its stand-ins, unless it is imported already."""
     if package in sys.modules:
         return
     put: dict[str, ModuleType | None] = {}
@@ -157,7 +157,7 @@ def load(package: str) -> None:
 
 
 def load_loop() -> None:
-    """Imports asyncio and uvloop without TLS, unless that has happened."""
+    """Imports asyncio and uvloop without TLS, unless they are imported already."""
     if "asyncio" not in sys.modules and "ssl" not in sys.modules:
         load("uvloop")
         _without_tls.append("ssl" not in sys.modules)

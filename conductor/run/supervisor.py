@@ -95,7 +95,7 @@ class Supervisor:
 
         `final`: its host reported that it will not get better, or all tries to reach it failed. A
         module that has never taken its role is not started again either: it would only fail again.
-        A program may not.
+        A program might not fail again.
         """
         runtime, planned = self._runtime, self._planned.get(name)
         action = GiveUp() if planned is None else self._action(name, planned, final=final)
@@ -117,7 +117,7 @@ class Supervisor:
                 runtime.start(runtime.connections.disconnect(name))
             case GiveUp():
                 if planned is not None and planned.component.peer_agent:
-                    if runtime.router.peers[name].closure is None:  # else that has been logged
+                    if runtime.router.peers[name].closure is None:  # else the end has been logged
                         text = f"{reason.text}; the chain goes on without this peer agent"
                         self._log("error", name, text)
                 else:

@@ -142,8 +142,8 @@ class Teardown:
         most: float,
         works: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Waits until there was no progress for as long as `patience` says at that moment. While
-        it `works`, that is progress."""
+        """Waits until there was no progress for as long as `patience` returns at each moment. Work
+        in progress (`works`) counts as progress."""
         loop = asyncio.get_running_loop()
         seen, since = self._progress_seen(), loop.time()
         end = since + most

@@ -2,9 +2,9 @@
 
 A word of a chain that is neither configured nor a component may be the id or an alias of one:
 `opencode` means `opencode acp` (`conductor.spec.catalog`). Nothing here is ever installed or logged
-in by conductor: it names the command, and the user runs it. The facts are those of the agents' own
-documents, of the ACP registry and of acpx in November 2026; `tests/e2e/peers/agents.py` tries those
-that npm and pip install.
+in by conductor: it names the command, and the user runs it. The facts come from the agents' own
+documents, from the ACP registry and from acpx in November 2026; `tests/e2e/peers/agents.py` tries
+the agents that npm and pip install.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Kinds of a component, in the order they are tried:
     name                              a chain or a component of the configuration
     path/to/proxy.wasm                sandboxed
     path/to/proxy.py, path/to/folder/ sandboxed Python (`conductor.spec.python_guest.scripts`)
-    path/to/folder/                   with a `component.toml` in it, which says what runs
+    path/to/folder/                   with a `component.toml` in it, which names the file or command
     name                              an installed component (`conductor.spec.installed`), else one
                                       bundled with conductor, else a known agent
                                       (`conductor.spec.agents`), else a program on PATH
@@ -562,8 +562,8 @@ def _self_described(spec: Spec) -> Spec:
 
 
 def _described_beside(spec: Spec, file: str) -> Spec | None:
-    """The component, narrowed by the manifest in its file's folder; None if that has none, or one
-    about another file."""
+    """The component, narrowed by the manifest in its file's folder; None if the folder has none, or
+    one about another file."""
     here = os.path.dirname(file)
     path = os.path.join(here, MANIFEST)
     if not os.path.isfile(path):

@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_remote(where: str) -> bool:
-    """Whether a catalogue has to be downloaded."""
+    """Whether a catalogue must be downloaded."""
     return where.startswith(_REMOTE)
 
 

@@ -113,7 +113,7 @@ def names() -> list[str]:
 def find(name: str) -> Receipt | None:
     """The installed component of a name, its content checked and held; None if there is none.
 
-    Raises `UsageError` where something is wrong with it: nothing else is taken instead.
+    Raises `UsageError` where the component is damaged: no other component takes its place.
     """
     if not is_name(name):
         return None

@@ -99,8 +99,8 @@ def mistake(spec: Spec) -> tuple[str, str] | None:
 
 
 def unheard(spec: Spec) -> tuple[str, str] | None:
-    """The handlers of a Python source that neither its policy nor what it asks for brings any
-    message, as a sentence and a hint; None: there are none."""
+    """The handlers of a Python source that get no message by its policy, nor by the rights that it
+    asks for, as a sentence and a hint; None: there are none."""
     handlers = spec.declared.handlers if spec.declared is not None else ()
     held = (spec.policy.rights, (*spec.policy.rights, *wanted(spec)))
     policies = [words.policy(*each) for each in held]

@@ -70,7 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     trace_size: int = 1024 * 1024 * 1024
     """The most bytes of the trace; a full trace ends with a line that says so; 0: no bound."""
     recording: bool = False
-    """Have hosts report what passes between their guests; a trace implies it."""
+    """Have hosts report the messages between their guests; a trace implies it."""
     deliveries: bool = False
     """Have hosts also report the input and output of each guest: for a transcript."""
     ring: int = 2 * 1024 * 1024

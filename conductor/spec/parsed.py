@@ -1,6 +1,6 @@
-"""A chain as a command line, files and variables describe it, and the plan that comes of it.
+"""A chain as a command line, files and variables describe it, and its plan.
 
-An editor waits for this module: where there is neither a file nor a variable it looks for both, and
+An editor waits for this module. It looks for a file and for a variable; if there is neither, it
 imports nothing more. `conductor.spec.layering` lays the layers.
 """
 
@@ -56,7 +56,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """The folder by which `[[choose]]` chose the chain, and why; None: the command line named it.
     """
     project: Project | None = None
-    """By which choices and entries of chains were judged; None: there are none."""
+    """The project by which choices and entries of chains were judged; None: none were judged."""
     typed: Parsed | None = None
     """The command line alone, where files or variables add to it."""
     only: Only | None = None
@@ -185,7 +185,7 @@ def read(values: Mapping[str, Any]) -> Config | None:
 
 
 def anything(values: Mapping[str, Any]) -> bool:
-    """Whether there is a file, a variable or a `-c` that counts, whatever it holds."""
+    """Whether there is a file, a variable or a `-c` that counts, with any content."""
     if "c" in values:
         return True
     if option_table.is_isolated(values):

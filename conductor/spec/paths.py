@@ -20,7 +20,7 @@ LOCK_FILE: Final = "conductor.lock"
 """In the current folder."""
 
 CONFIG: Final = "conductor.toml"
-"""The configuration of a project, in its folder, and that of the user."""
+"""The name of a project's configuration, in its folder, and of the user's configuration."""
 
 MANIFEST: Final = "component.toml"
 SCENARIOS: Final = "test-scenarios"

@@ -61,8 +61,8 @@ def need_folder(path: str) -> None:
 
 
 def make_folders(folder: str) -> None:
-    """Makes a folder, and those above it that are not there: whatever the umask, nobody else may
-    write there, nor enter them."""
+    """Makes a folder, and the missing folders above it. With any umask, nobody else may write in
+    the new folders, nor enter them."""
     if folder and not os.path.isdir(folder):
         make_folders(os.path.dirname(folder))
         try:

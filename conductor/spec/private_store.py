@@ -1,7 +1,7 @@
 """A private file of the user's that holds one value, and that several conductors change.
 
-Whatever is wrong with the file (another version, other users may write it, it is broken), it cannot
-be used, and nothing overwrites it.
+If anything is wrong with the file (another version, other users may write it, it is broken), it
+cannot be used, and nothing overwrites it.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ class _Pass:
         return Raw(b"[" + b",".join(map(_object, shown)) + b"]")
 
     def _read(self, value: _Value) -> str | None:
-        """A text to be searched; None if it is none, or too much was searched already."""
+        """A text to be searched; None for another value, or if too much was searched already."""
         self._left -= memoryview(value).nbytes
         return _decoded(_text, value) if self._left >= 0 else None
 

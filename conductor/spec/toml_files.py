@@ -114,7 +114,7 @@ def convert(tables: dict[str, Any], struct: type[_Struct], noun: str) -> _Struct
 
 
 def among(value: str | None, choices: Iterable[str], *at: str) -> None:
-    """Raises `Mistake` for a value that is none of the choices; None is no value."""
+    """Raises `Mistake` for a value that is not among the choices; None is no value."""
     if value is not None and value not in choices:
         *others, last = choices
         listed = f"{', '.join(others)} or {last}" if others else last

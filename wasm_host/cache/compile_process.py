@@ -119,7 +119,7 @@ _BLOCK_TYPE: Final = rb"(?:[\x63\x64]" + _LEB + rb"|" + _LEB + rb")"
 _ORDINARY: Final = (
     # Locals, globals, tables, constants, branches, calls, references: one number.
     rb"[\x20-\x26\x41\x42\x0c\x0d\x10\x12\x3f\x40\x08\x14\x15\xd0\xd2\xd5\xd6]" + _LEB,
-    # Arithmetic, and whatever else takes nothing.
+    # Arithmetic, and all other instructions without an operand.
     rb"[\x45-\xc4\x1a\x1b\x0f\x00\x01\x05\x0a\xd1\xd3\xd4]++",
     rb"[\x28-\x3e](?:" + _MEMARG + rb")",
     rb"[\x11\x13]" + _LEB + _LEB,

@@ -25,12 +25,12 @@ nothing."""
 
 
 def later(work: Callable[[], None]) -> None:
-    """Do something in a process of low priority that ends with this one, where it may fork."""
+    """Do `work` in a process of low priority that ends with this one, where this one may fork."""
     if not may_fork():
         return
     parent = os.getpid()
     if os.fork() != 0:
-        # Nobody waits for it: the system forgets it when it ends. No other process is started.
+        # Nobody waits for the fork: the system forgets it at its end. There is no other child.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         return
     try:

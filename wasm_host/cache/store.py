@@ -250,8 +250,7 @@ def _prepare(path: str) -> str:
 def _lock(path: str, seconds: float) -> int:
     """A descriptor that holds a lock, or -1 where the system has no locks.
 
-    Raises:
-        TimeoutError: another process holds it for longer than `seconds`.
+    TimeoutError: another process holds the lock for longer than `seconds`.
     """
     try:
         import fcntl

@@ -72,7 +72,7 @@ class CapiMemory:
         self._size = 0
 
     def _refresh(self) -> int:
-        """Span the view over the memory's present size, and return that."""
+        """Span the view over the memory's present size, and return the size."""
         size = self._memory.data_len(self._store)
         if size != self._size:
             if self._memory.address(self._store) != self._base:
@@ -219,7 +219,7 @@ class CapiHost:
         self._keys: list[int] = []
 
     def make(self, store: Store, kind: FuncType, handler: Handler) -> Func:
-        """A function of that type, which calls the handler."""
+        """A function of this type, which calls the handler."""
         key = next(_next_handler)
         _handlers[key] = handler
         self._keys.append(key)

@@ -300,7 +300,7 @@ class _Exports:
         self._instance = instance
 
     def get(self, name: str) -> Func | Memory | None:
-        """The function or memory of that name."""
+        """The function or memory of this name."""
         found, text = Extern(), name.encode()
         if not LIBRARY.wasmtime_instance_export_get(
             self._store.context, ctypes.byref(self._instance), text, len(text), ctypes.byref(found)

@@ -30,8 +30,8 @@ _RIGHTS: Final = (
     (2, (1 << 14) - 1, 0, 0),
     (1, (1 << 13) - 1, 0, 0),
 )
-"""First ABI that has them -> all rights known there: files, network, scopes. From ABI 4 there is
-TCP, from 6 signals and abstract sockets, from 10 UDP."""
+"""First ABI with these rights -> all rights known there: files, network, scopes. From ABI 4 there
+is TCP, from 6 signals and abstract sockets, from 10 UDP."""
 
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
 """First ABI -> size in bytes of the structure that holds the rights."""

@@ -1,4 +1,4 @@
-"""Layers that bound or reduce what this process has: one function each.
+"""Layers that bound or reduce the rights of this process: one function each.
 
 Each returns its effect, or raises `Unsupported` or `OSError`.
 """

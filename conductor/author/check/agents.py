@@ -34,7 +34,7 @@ def _code(answer: Received) -> int | None:
 
 
 async def _lives(chain: ProgramChain) -> None:
-    """Returns once the agent has answered one more request, whatever it says."""
+    """Returns once the agent has answered one more request, with any answer."""
     await chain.client.request(_UNKNOWN, b"{}").answer()
 
 
@@ -106,7 +106,7 @@ async def unknown_notification(chain: ProgramChain) -> None:
 
 
 async def ids(chain: ProgramChain) -> None:
-    """An answer has the id of its request, of whatever kind."""
+    """An answer has the id of its request, of any kind."""
     await _initialized(chain)
     for number in _IDS:
         await chain.client.request(_UNKNOWN, b"{}", number).answer()
@@ -281,7 +281,7 @@ async def side_by_side(chain: ProgramChain) -> None:
 
 
 async def later_turns(chain: ProgramChain) -> None:
-    """A session has as many turns as the user likes, whatever is in the prompt."""
+    """A session has as many turns as the user likes, with any prompt."""
     await _initialized(chain)
     session = await _session(chain)
     for text in ("hello", _WORDS, "word " * 20_000):

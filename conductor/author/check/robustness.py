@@ -1,4 +1,4 @@
-"""Only messages leave a proxy, whatever comes; and how it ends."""
+"""Only messages leave a proxy, after any input; and how it ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def only_messages(chain: ScriptedChain) -> None:
 
 
 def not_a_message(lines: Iterable[bytes]) -> bytes | None:
-    """The first line that is not one message; None if there is none."""
+    """The first line that is not one message; None if every line is."""
     return next((line for line in lines if line.strip() and _message(line) is None), None)
 
 
@@ -69,7 +69,7 @@ async def answered_once(chain: ScriptedChain) -> None:
 
 
 async def refused_services(chain: ScriptedChain) -> None:
-    """Without any service it still passes on what it does not know, and answers prompts."""
+    """Without any service it still passes on unknown messages, and answers prompts."""
     await chain.initialize()
     session = await chain.session()
     prompt = b'{"sessionId":%b,"prompt":[{"type":"text","text":"check"}]}' % session

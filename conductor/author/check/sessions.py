@@ -130,7 +130,7 @@ async def at_agent(chain: ScriptedChain, pending: ScriptedRequest, method: str) 
 
 
 async def side_by_side(chain: ScriptedChain) -> None:
-    """Two sessions at once: what belongs to one never appears in the other."""
+    """Two sessions at once: the content of one never appears in the other."""
     await chain.initialize()
     sessions = [await chain.session(), await chain.session()]
     if sessions[0] == sessions[1]:

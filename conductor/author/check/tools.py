@@ -110,7 +110,7 @@ async def _names(server: _Server) -> list[str]:
 
 
 async def _answered(reader: asyncio.StreamReader, number: int, server: str) -> _Page:
-    """The result of this number. Raises `Skipped` where there is none."""
+    """The result of this number. Raises `Skipped` if there is none."""
     while line := await reader.readline():
         try:
             answer = json_text.decode(line, type=_Answer)

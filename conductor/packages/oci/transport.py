@@ -24,7 +24,7 @@ _MOST_ANSWER: Final = 64 * 1024
 
 _FAILS: Final = 500
 _TOO_OFTEN: Final = 429
-"""Statuses that may be others in a while: this one, and those from `_FAILS` on."""
+"""Statuses that may change in a while: this one, and all from `_FAILS` on."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
 _CHALLENGE: Final = re.compile(r'([a-z]{1,32})="([^"]{0,2048})"', re.IGNORECASE)

@@ -83,7 +83,7 @@ class Web(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Web:
-    """Raises `UsageError` for a URL that may not be asked, or a digest that is none."""
+    """Raises `UsageError` for a URL that may not be fetched, or an invalid digest."""
     url, mark, fragment = text.partition("#")
     download.checked(url)
     if not mark:

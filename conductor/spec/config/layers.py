@@ -47,7 +47,7 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 def start(project: str | None = None) -> str:
     """The folder from which the project's file is searched upward, its links followed.
 
-    Empty if there is no current folder any more. Raises `UsageError` for a `project` that is none.
+    Empty if there is no current folder any more. Raises `UsageError` for an invalid `project`.
     """
     if project is None:
         try:

@@ -57,7 +57,7 @@ class ConfigFile(_Table, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     """Options of `conductor agent`, `proxy` and `exec`, by their names without dashes in front."""
     components: dict[str, dict[str, Any]] = {}
-    """Components by name: what runs, and its options."""
+    """Components by name: the command or module of each, and its options."""
     chains: dict[str, Chain] = {}
     """Chains by name."""
     choose: list[Choice] = []
@@ -133,8 +133,8 @@ class Config(msgspec.Struct, frozen=True):
     files: list[str] = []
     """The files it was read from, the highest first."""
     folder: str = ""
-    """The folder that choices and entries of chains are judged by (`--project`, else the current
-    one); absolute, or empty if there is none."""
+    """The folder by which choices and entries of chains are judged (`--project`, else the current
+    folder); absolute, or empty if there is none."""
     fits: Callable[[Written], bool] | None = None
     """Whether an entry of a chain is for the project of this run; None: all entries count."""
     alone: bool = False

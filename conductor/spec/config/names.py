@@ -147,7 +147,7 @@ def refuse_circle(name: str, inside: tuple[str, ...], origin: str, kind: str = "
 
 
 def named_like(name: str, written: Written) -> Written:
-    """A component of the configuration as a table that has its name, unless it has one already."""
+    """A component of the configuration as a table with its name, unless the table has a name."""
     table = written.what
     if not isinstance(table, dict):
         return written

@@ -135,7 +135,7 @@ def _check_version(wanted: Any) -> None:
         if specifiers.contains(running, prereleases=True):
             return
     except InvalidVersion:
-        pass  # an installation that does not know its version is none of those
+        pass  # an installation that does not know its version does not fit
     raise Mistake(
         f"it is written for conductor {wanted}, and this is conductor {running}",
         "required-version",

@@ -41,7 +41,7 @@ class Typed(msgspec.Struct, frozen=True):
 
 
 def over(lower: Config, words: Sequence[str]) -> Typed:
-    """Lays the words of a command line over what files configure. Raises `UsageError`.
+    """Lays the words of a command line over the configuration of files. Raises `UsageError`.
 
     Args:
         lower: The configuration of the files.

@@ -84,7 +84,7 @@ class Agreed(msgspec.Struct, frozen=True):
 
 
 class Narrow(msgspec.Struct, frozen=True):
-    """Components keep the default; without `why` the user wanted that."""
+    """Components keep the default rights; without `why` the user chose so."""
 
     questions: tuple[Asked, ...]
     why: str

@@ -46,7 +46,7 @@ Option: TypeAlias = tuple[Answer, str, str]
 
 
 Asked: TypeAlias = "Question | ToolsQuestion"
-"""A question, whatever it is about."""
+"""A question about a component or about tools."""
 
 # A client that allows everything takes the first option it knows to allow: nothing that lasts. So
 # neither option says `allow_always`, and the one for the session comes first.
@@ -134,8 +134,8 @@ def params(question: Asked, session: str, version: int, call: str) -> bytes:
     """The params of `session/request_permission`, in the words of an ACP version.
 
     Args:
-        call: An id of a tool call that nobody can guess: a component that knew it could change
-            what the client shows.
+        call: An id of a tool call that nobody can guess: a component that knew the id could change
+            the question on the client's screen.
     """
     options = [
         {"optionId": answer.value, "name": name, "kind": kind}

@@ -235,7 +235,7 @@ def _policy(old: Entry, new: Entry) -> Iterator[Difference]:
     kept = old.rights if words.meaning(*old.rights) == old.meaning else ()
     yield from _listed("rights", "+", words.lacking(new.rights, kept), refused=True)
     yield from _listed("rights", "-", words.lacking(old.rights, new.rights), refused=False)
-    # Of a trusted component a lock says nothing of that: nothing stops it.
+    # The lock of a trusted component says nothing about `fails`: nothing stops such a component.
     if old.fails != new.fails and words.TRUSTED not in (*old.rights, *new.rights):
         yield _moved("fails", old.fails, new.fails, refused=new.fails == "open")
     yield from _longer("hold", old.hold, new.hold)

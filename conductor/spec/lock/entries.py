@@ -127,7 +127,7 @@ def shown_path(path: str, folder: str) -> str:
 
 
 def _nearby(path: str, folder: str) -> str:
-    """An absolute path as it stands in a lock file: relative to it if it is below its folder."""
+    """An absolute path as a lock file has it: relative to the file's folder if it is below."""
     below = os.path.relpath(path, os.path.abspath(folder or "."))
     return path if below.startswith("..") else f"./{below.replace(os.sep, '/')}"
 

@@ -67,7 +67,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     dialect: str | None = None
     """None: detected when it starts."""
     rights: list[str] = []
-    """The words for what it may do."""
+    """The words for its rights."""
     meaning: str = ""
     """Their meaning at that time (`words.meaning`)."""
     fails: Literal["closed", "open"] = "closed"
@@ -85,7 +85,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An MCP server, with the digests of what it may offer (`conductor.spec.tools`)."""
+    """An MCP server, with the digests of its offers (`conductor.spec.tools`)."""
 
     name: str
     owner: str = ""

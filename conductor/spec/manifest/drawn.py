@@ -1,7 +1,7 @@
 """The manifests of the bundled components as JSON: a reader of TOML takes 5 ms of a start.
 
-`components/manifests.json` has of each the text of `component.toml` and its tables. A text that has
-changed since is read as TOML, so the file can never say anything else than the manifest does.
+`components/manifests.json` has of each bundled component the text of `component.toml` and its
+tables. A text that has changed since is read as TOML, so the file never contradicts the manifest.
 `python -m tests.docs.tables` draws it anew.
 """
 
@@ -27,7 +27,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 def tables(name: str, text: bytes) -> dict[str, Any] | None:
     """The tables of the manifest of the bundled component `name`, which has this text; None: the
-    file does not have that."""
+    file does not have this text."""
     try:
         with open(os.path.join(paths.components(), FILE), "rb") as file:
             entries = msgspec.json.decode(file.read(), type=dict[str, msgspec.Raw])

@@ -70,8 +70,8 @@ class Tests(_Table, frozen=True, kw_only=True):
     """How `conductor test` plays scenarios."""
 
     match: Match = "bytes"
-    """How received lines are compared with expected ones: `bytes`, or `json` (the same values,
-    whatever the spacing and the ids of the component's own requests)."""
+    """How received lines are compared with expected ones: `bytes`, or `json` (equal values are
+    enough; spacing and the ids of the component's own requests do not count)."""
 
 
 class Manifest(_Table, frozen=True, kw_only=True):

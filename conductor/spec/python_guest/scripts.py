@@ -94,7 +94,7 @@ def read(path: str) -> Script:
 
 
 def main_of(folder: str) -> str | None:
-    """The file of a folder that is its proxy; None if it has none."""
+    """The proxy's file in a folder; None if there is none."""
     return next((main for main in _MAINS if os.path.isfile(os.path.join(folder, main))), None)
 
 
@@ -162,7 +162,7 @@ def parts(path: str) -> tuple[str, ...]:
 def guest() -> tuple[str, str]:
     """The shared guest's file and digest. Builds it if need be, with a line on standard error.
 
-    Raises `UsageError` where there is none and none can be built.
+    Raises `UsageError` if there is no guest and none can be built.
     """
     built = built_guest()
     if built is None:
