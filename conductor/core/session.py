@@ -315,7 +315,8 @@ class Session(msgspec.Struct, eq=False):
     """The component for which the agent made it; empty: the user's client. Once the user's client
     enters it, the session is the user's."""
     ended: dict[str, str] = {}
-    """By which requests the client has ended it, with what these say."""
+    """The methods by which the client has ended it, each with its params but for the session's
+    id."""
     terminals: dict[str, Peer] = {}
     """The terminals that are open in it, and who has opened each."""
     beginning: Beginning = Beginning.OVER

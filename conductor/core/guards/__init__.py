@@ -1,25 +1,25 @@
-"""Guards: what no untrusted component may do to a conversation, whatever rights it holds.
+"""Guards: the acts on a conversation that no untrusted component may do, whatever its rights.
 
 Rights (`conductor.core.policy`) say which messages a component may carry, answer and send; guards
 say what it may never do with them: widen a permission, add an MCP server that starts a command,
-turn a prompt into a command, claim what nobody can do. Each is a row of `GUARDS`, with its rules
-and the grant that widens it. The engine calls `forwarded`, `originated` or `answered` for each
-thing a component sends, and keeps, for `Context`, the addresses that `declared` and `connected`
-return. See docs/architecture.md.
+turn a prompt into a command, claim a capability that nobody has. Each guard is a row of `GUARDS`,
+with its rules and the grant that widens it. The engine calls `forwarded`, `originated` or
+`answered` for each message of a component, and keeps, for `Context`, the addresses that `declared`
+and `connected` return. See docs/architecture.md.
 
     table           the guards
-    check           the three things that a component can do, checked against the table
-    rules           what a rule knows, looks at and yields; the rules that fit many methods
+    check           the three acts of a component, checked against the table
+    rules           the context, the acts and the breaches of rules; the rules that fit many methods
     reading         JSON read so that no two parsers disagree
-    names           names of methods, of members and of MCP servers, and what looks like them
+    names           names of methods, of members and of MCP servers, and their look-alikes
     every_message   how a message reads, its method, its session and its `_meta`
     metas           members of `_meta` that a component may add or change
     plain_text      prompts of plain texts alone, of which no rule needs to be asked
     prompts, commands, links, paths
-                    prompts, and what is a command or leads outside in them
+                    prompts, and the commands and the ways outside in them
     sessions, servers
                     set-ups and lists of sessions; MCP
-    mcp_words       what a component says by MCP servers of its own
+    mcp_words       messages of a component's own MCP servers
     modes, command_lists, permissions, updates, capabilities, extensions, conversations
                     one kind of message each
 """
@@ -63,8 +63,8 @@ _HOLDS: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """What judges, and what else no first message needs. No chain needs what judges before a
-    component changes a message or sends its own."""
+    """The guards, and the other modules that no first message needs. No chain needs the guards
+    before a component changes a message or sends its own."""
     if name not in __all__:
         raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
     module = _HOLDS.get(name, "check")

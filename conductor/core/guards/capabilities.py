@@ -1,4 +1,4 @@
-"""`initialize`: a component does not invent who is at the other end, nor what that can do."""
+"""`initialize`: a component does not invent the peer at the other end, nor its capabilities."""
 
 from __future__ import annotations
 
@@ -55,17 +55,18 @@ PROMISES: Final[dict[str, tuple[str, ...]]] = {
     **{f"/session/{name}": methods for name, methods in _LIFE.items()},
 }
 """The methods that a component must be able to answer to claim an agent's capability, by the
-pointer of that. Capabilities that are not here (kinds of prompt content, other transports, extra
+pointer of the capability. Those that are not here (kinds of prompt content, other transports, extra
 directories) describe how somebody else works, and cannot be claimed at all."""
 
 ANY: Final = "*"
 
 Claim: TypeAlias = tuple[str, Json]
-"""A pointer into a capability object, and what is claimed there."""
+"""A pointer into a capability object, and the value that is claimed there."""
 
 
 def _granted(context: Context, claim: Claim) -> bool:
-    """Whether a grant names a capability by its pointer, what holds it, or what is in it."""
+    """Whether a grant names a capability by its pointer, the object that holds it, or a part of
+    it."""
     at, named = claim[0], context.grants.capabilities
     return ANY in named or (
         any(f"{at}/".startswith(f"{name}/") or name.startswith(f"{at}/") for name in named)
@@ -76,7 +77,7 @@ def _granted(context: Context, claim: Claim) -> bool:
 def _is_plain(claim: Claim, named: Iterable[str]) -> bool:
     """Whether a claim says no more than its pointer does.
 
-    Above what is named it is an object, and its members are claims of their own; elsewhere it is
+    Above a named pointer it is an object, and its members are claims of their own; elsewhere it is
     `true` or an empty object.
     """
     at, value = claim
@@ -86,7 +87,7 @@ def _is_plain(claim: Claim, named: Iterable[str]) -> bool:
 
 
 def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterator[Claim]:
-    """Everything that `after` claims beyond `before`."""
+    """All claims of `after` beyond `before`."""
     if isinstance(after, Absent) or after is None or after is False:
         return
     claimed_before = not (before is ABSENT or before is None or before is False)
@@ -102,10 +103,11 @@ def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterat
 
 
 def _lowered(before: Object, after: Object) -> Object:
-    """What may be offered in place of `before` by a component that speaks ACP v1 only.
+    """The params that a component which speaks ACP v1 only may offer in place of `before`.
 
-    The version on offer is an upper bound, so it may choose the lower one. That has members of its
-    own, and no more of the client's capabilities than v2 has as well: never files nor terminals.
+    The version on offer is an upper bound, so the component may choose the lower one. Version 1 has
+    members of its own, but here only capabilities of the client that v2 has too: never files nor
+    terminals.
     """
     held = as_object(member(before, "capabilities"))
     lowered: Object = {name: before[name] for name in before if name in after or name == "_meta"}
@@ -136,7 +138,7 @@ def offer_kept(attempt: Attempt) -> Breaches:
 
 
 def offered(attempt: Attempt) -> Breaches:
-    """The client can do as much as it offers itself, or less."""
+    """For the client, a component offers as much as the client does itself, or less."""
     for at, claim in _claimed(_offer(attempt), attempt.new, _CLIENTS):
         if not _granted(attempt.context, claim):
             yield "a capability that the client does not have may not be claimed", at
@@ -156,7 +158,7 @@ def answer_kept(attempt: Attempt) -> Breaches:
 
 
 def promised(attempt: Attempt) -> Breaches:
-    """The agent promises no more than what lies behind a component, or it answers itself."""
+    """A component promises only capabilities that lie behind it, or that it serves itself."""
     if not isinstance(attempt.before, dict) or not isinstance(attempt.after, dict):
         yield "`initialize` may only be answered with the other side's answer", ""
     for at, claim in _claimed(attempt.old, attempt.new, _AGENTS):
@@ -165,7 +167,7 @@ def promised(attempt: Attempt) -> Breaches:
 
 
 def _claimed(before: Object, after: Object, names: tuple[str, ...]) -> Iterator[tuple[str, Claim]]:
-    """What `after` claims beyond `before` in these members, with the pointer to it.
+    """The claims of `after` beyond `before` in these members, each with the pointer to it.
 
     A capability object claims nothing by being there.
     """

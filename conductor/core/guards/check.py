@@ -1,4 +1,4 @@
-"""The three things an untrusted component can do, each checked against the table of guards.
+"""The three acts of an untrusted component, each checked against the table of guards.
 
 Nothing here raises, whatever the bytes; nothing remembers anything.
 """
@@ -47,9 +47,9 @@ _METHODS: Final = frozenset(name for name in _PATTERNS if name[-1] not in "*]")
 
 @cache
 def _checks(route: _Route, pattern: str) -> _Checks:
-    """The rules for what one pattern of the table names, in the order of the table.
+    """The rules for the methods of one pattern of the table, in the order of the table.
 
-    What no row opens is closed: methods without a rule of their own get those of `OTHERS`.
+    A method that no row opens is closed: without a rule of its own, it gets those of `OTHERS`.
     """
     wanted = {pattern, pattern.partition("[")[0]}
     rows: list[tuple[str, tuple[str, ...], Rule]] = [
@@ -79,7 +79,7 @@ def _pattern(route: _Route, attempt: Attempt) -> str:
 def forwarded(
     context: Context, direction: str, method: str, original: Params, sent: Params
 ) -> Violation | None:
-    """What is wrong with a component passing on `original` as `sent`; None if nothing is.
+    """The violation of a component that passes on `original` as `sent`; None: there is none.
 
     `direction` is the message's, `down` or `up`. Both params are without envelope, and without the
     role offer of older dialects. The same bytes are always right.
@@ -94,13 +94,13 @@ def forwarded(
 
 
 def changed_plainly(commands: AbstractSet[str], original: Params, sent: Params) -> bool:
-    """Whether a prompt of plain texts is passed on as another: then `forwarded` finds nothing,
-    whatever else is known. `commands`: those that the session's agent lists."""
+    """Whether a prompt of plain texts is passed on as another such prompt: then `forwarded` finds
+    nothing, whatever else is known. `commands`: those that the session's agent lists."""
     return _PLAINLY and plain_text.alone(commands, _bytes(original), _bytes(sent))
 
 
 def originated(context: Context, direction: str, method: str, params: Params) -> Violation | None:
-    """What is wrong with a component sending a message of its own; None if nothing is.
+    """The violation of a component that sends a message of its own; None: there is none.
 
     Cancelling (`$/cancel_request`) is about the sender's own requests, which the router knows, so
     it is not checked here. Requests for the conductor's services must not come here either.
@@ -122,7 +122,7 @@ def answered(
     body: bytes,
     upstream: tuple[bytes, bytes] | None,
 ) -> Violation | None:
-    """What is wrong with a component's answer to a request it was given; None if nothing is.
+    """The violation of a component's answer to a request that it was given; None: there is none.
 
     `direction` and `request` (its params) are the request's, as the component received it. `member`
     is `b"result"` or `b"error"`, `upstream` the member and body that came back for the request from
@@ -161,14 +161,14 @@ def _first(route: _Route, attempt: Attempt) -> Violation | None:
     except RecursionError:
         return Violation(GUARDS[0].name, "the message nests too deeply to be looked at")
     if first is not None and len(first.pointer) > _LONGEST_POINTER:
-        # Names of members are the component's choice, and this goes into errors and logs.
+        # Names of members are the component's choice, and the pointer goes into errors and logs.
         end = first.pointer.rfind("/", 0, _LONGEST_POINTER)
         return Violation(first.guard, first.text, first.pointer[:end])
     return first
 
 
 def _violations(route: _Route, attempt: Attempt) -> Iterator[Violation]:
-    """All that is wrong, in the order of the table; callers take the first."""
+    """All violations, in the order of the table; callers take the first."""
     for guard, rule in _checks(route, _pattern(route, attempt)):
         for text, pointer in rule(attempt):
             yield Violation(guard, text, pointer)

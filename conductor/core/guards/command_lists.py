@@ -46,7 +46,7 @@ def _is_added(context: Context, given: AbstractSet[str], name: str) -> bool:
 
 
 def _entries(context: Context, given: AbstractSet[str], after: list[Json], at: str) -> Breaches:
-    """What a component lists has plain members and one name each."""
+    """The commands that a component lists have plain members and one name each."""
     seen = set(given)
     for n, entry in enumerate(after):
         name = _name(entry)
@@ -58,7 +58,7 @@ def _entries(context: Context, given: AbstractSet[str], after: list[Json], at: s
 
 
 def announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
-    """A list of a component's own holds all that the agent lists, and own ones."""
+    """A list of a component's own holds all commands that the agent lists, and own ones."""
     context, at = attempt.context, f"/update/{MEMBER}"
     held = update.get(MEMBER)
     entries: list[Json] = held if isinstance(held, list) else [None]

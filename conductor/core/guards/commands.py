@@ -1,4 +1,4 @@
-"""Commands in prompts: what an agent would read as a command comes from the user.
+"""Commands in prompts: a text that an agent would read as a command comes from the user.
 
 An agent takes a prompt for a command by how its text begins. Some agents read the first text block,
 some the last, some all of them joined; some strip invisible characters. So every text of a prompt
@@ -35,7 +35,7 @@ from conductor.core.policy.rules import Grants
 from conductor.patterns import lazy_pattern
 
 _SLASHES: Final = frozenset("/\u2044\u2215\u2571\u27cb\u29f8\uff0f")
-"""The slash and what looks like it."""
+"""The slash and its look-alikes."""
 
 _unseen = lazy_pattern(f"[{UNSEEN}]*")
 _blank = lazy_pattern(r"\s*")
@@ -49,7 +49,7 @@ _LABELS: Final = frozenset({"uri", "name", "title"})
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789<([{_")
 """No command begins with one of these, unless it is listed like that."""
 _MARKS: Final = "/$!#:@&~%^*+-.?"
-"""What a command may begin with in the list of an agent, and then is typed without a slash."""
+"""The signs with which a command may begin in the list of an agent; it is typed without a slash."""
 
 
 def spelled(name: str) -> str:
@@ -69,8 +69,8 @@ def granted(grants: Grants) -> frozenset[str]:
 def is_own(context: Context, command: str) -> bool:
     """Whether a command is a component's own: it may list it, and take it out of prompts.
 
-    With `command:*` that is every one which the agent does not list. To make a prompt into a
-    command it must have been granted by name.
+    With `command:*` every command is its own that the agent does not list. To make a prompt into a
+    command, the component must have been granted it by name.
     """
     if ANY in context.grants.commands and command not in context.commands:
         return True
@@ -84,17 +84,17 @@ class Reading(msgspec.Struct, frozen=True):
     """Index of its block."""
     block: Json
     words: tuple[str, ...]
-    """What the command would be: read in this text and, for the first text, in all texts joined."""
+    """The command as it is read in this text and, for the first text, in all texts joined."""
     is_command: bool
-    """False for what only looks like a command, as a path does: `/etc/hosts`."""
+    """False for a word that only looks like a command, as a path does: `/etc/hosts`."""
     first: bool
-    """Whether some agent may take it for the first text …"""
+    """Whether some agent may take it for the first text."""
     last: bool
-    """… or for the last."""
+    """Whether some agent may take it for the last text."""
 
 
 class _Kind(Enum):
-    """What a text of a prompt is."""
+    """The kinds of texts in a prompt."""
 
     TEXT = "the text of a block"
     EMBEDDED = "the text of a resource in a block"
@@ -114,7 +114,7 @@ class _Text(msgspec.Struct, frozen=True):
     def plain(self) -> bool:
         """Whether every agent reads it as text.
 
-        Some skip a block that is not of type `text`, or not meant for them.
+        Some agents skip a block that is not of type `text`, or not meant for them.
         """
         block = as_object(self.block)
         audience = as_object(member(block, "annotations")).get("audience")
@@ -167,7 +167,7 @@ def _mark(char: str) -> str:
 
 
 class _Listed:
-    """What the agent lists: the commands, and the marks that they begin with beside the slash."""
+    """The agent's list: the commands, and the marks that they begin with beside the slash."""
 
     def __init__(self, commands: AbstractSet[str]) -> None:
         self._words = {"".join((name[0], *name[1:].split()[:1])).casefold() for name in commands}
@@ -179,8 +179,9 @@ class _Listed:
     def read(self, text: str) -> str:
         """The command that a text begins with, mark first; empty if it begins with none.
 
-        What begins with a slash counts as one, whatever follows, and so does what begins with a
-        mark that is listed by itself; other marks need a letter somewhere behind them.
+        A text that begins with a slash counts as a command, whatever follows, and so does one that
+        begins with a mark that is listed by itself; other marks need a letter somewhere behind
+        them.
         """
         if text[:1] in self.plain:
             return ""
@@ -341,7 +342,7 @@ _HINT: Final = "other words with a slash may stand behind words of yours, in one
 
 
 def _no_slash_added(old: list[Reading], new: list[Reading]) -> Breaches:
-    """What begins with a slash and is no command began like that before."""
+    """A text that begins with a slash and is no command began with a slash before."""
     words = {word for reading in old for word in reading.words}
     first = {word for reading in old if reading.first for word in reading.words}
     for reading in new:

@@ -27,10 +27,10 @@ _UNKNOWN: Final = Number("-32601")
 
 
 def added(attempt: Attempt) -> Breaches:
-    """What comes back is as it was, but for `_meta` under the component's own name.
+    """The answer is the one that came back, but for `_meta` under the component's own name.
 
-    Where nobody knows the request, the component may answer it: of `augment` with what was
-    presented, of `summarize` with what it knows, but in no other component's name.
+    Where nobody knows the request, the component may answer it: `augment` with the conversation
+    that was presented, `summarize` with its own knowledge, but in no other component's name.
     """
     own = _SPACE + _ODD.sub("-", attempt.context.component)
     its_own = re.compile(re.escape(own) + r"\Z")
@@ -53,8 +53,8 @@ def added(attempt: Attempt) -> Breaches:
 
 
 def refused(attempt: Attempt) -> Breaches:
-    """An error comes from the last that is asked, as it is: else one component could make room for
-    the conversation that another makes up."""
+    """An error comes unchanged from the last peer that is asked: else one component could make room
+    for the conversation that another makes up."""
     if attempt.before is ABSENT:
         yield f"`{attempt.method}` is passed on, and not refused: another may answer it", ""
     elif (at := difference(attempt.before, attempt.after)) is not None:
@@ -62,7 +62,7 @@ def refused(attempt: Attempt) -> Breaches:
 
 
 def _without(value: Json, names: re.Pattern[str]) -> Json:
-    """A value without what is under names that match, in any `_meta`."""
+    """A value without the members of any `_meta` that have names which match."""
     if isinstance(value, list):
         return [_without(one, names) for one in value]
     if not isinstance(value, dict):

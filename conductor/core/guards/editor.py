@@ -1,4 +1,4 @@
-"""What a component may ask of the editor beside panels and the like: files, terminals, scripts."""
+"""A component's requests to the editor beside panels and the like: files, terminals, scripts."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def reads(attempt: Attempt) -> Breaches:
 
 
 def commands(attempt: Attempt) -> Breaches:
-    """A terminal is opened only with the grant, in a session of the client's; it is used by who has
-    opened it."""
+    """A terminal is opened only with the grant, in a session of the client's; only the component
+    that has opened it uses it."""
     if "terminal" not in attempt.context.grants.editor:
         yield from not_originated(attempt)
     elif not attempt.context.of_client:

@@ -38,14 +38,14 @@ _RESERVED: Final = frozenset({"agentclientprotocol", "mcp", "modelcontextprotoco
 """Labels that reserve a namespace for a protocol."""
 _integer = lazy_pattern(r"-?[0-9]+")
 _CONDUCTORS: Final = "conductor"
-"""The first label of those that are the conductor's."""
+"""The first label of the conductor's own namespaces."""
 
 
 # -- how it is read ------------------------------------------------------------------------------
 
 
 def readable(attempt: Attempt) -> Breaches:
-    """What is sent, and what it was before, reads the same to every parser."""
+    """The message that is sent, and the one before it, read the same to every parser."""
     before, after = attempt.received, attempt.sent
     for document in (before, after):
         if document is not None and document.unreadable:
@@ -64,7 +64,7 @@ def readable(attempt: Attempt) -> Breaches:
 
 
 def readable_params(attempt: Attempt) -> Breaches:
-    """The same of params, which are an object of distinct members, null, or absent."""
+    """As `readable`, for params, which are an object of distinct members, null, or absent."""
     yield from readable(attempt)
     for document, how in ((attempt.received, "came"), (attempt.sent, "were sent")):
         if document is not None and not isinstance(document.value, dict | None):
@@ -72,7 +72,7 @@ def readable_params(attempt: Attempt) -> Breaches:
 
 
 def readable_error(attempt: Attempt) -> Breaches:
-    """The same of an error, which is an object."""
+    """As `readable`, for an error, which is an object."""
     yield from readable(attempt)
     if not isinstance(attempt.after, dict | Ambiguous):
         yield "an error must be an object", ""
@@ -81,7 +81,7 @@ def readable_error(attempt: Attempt) -> Breaches:
 def outcome_kept(attempt: Attempt) -> Breaches:
     """A result that came back stays a result, and an error an error.
 
-    Where an error may become a conversation, `conversations.added` says.
+    `conversations.added` has the rule for an error that becomes a conversation.
     """
     if attempt.came_back and attempt.came_back != attempt.outcome:
         was, now = "a result", "an error"
@@ -130,7 +130,7 @@ def session_kept(attempt: Attempt) -> Breaches:
 
 
 def session_named(attempt: Attempt) -> Breaches:
-    """What a component sends of its own names its session as ACP does."""
+    """A component's own message names its session as ACP does."""
     yield from session_kept(attempt)
     current, older = SESSION_NAMES
     if older in attempt.new and not names.is_mcp(attempt.method):
@@ -143,13 +143,13 @@ def session_named(attempt: Attempt) -> Breaches:
 def meta_kept(attempt: Attempt) -> Breaches:
     """`_meta` of others stays, and new keys anywhere are namespaced.
 
-    What may be added to a conversation, `conversations.added` says.
+    `conversations.added` has the rule for additions to a conversation.
     """
     if attempt.method in names.CONVERSATIONS and attempt.came_back:
         return
     may = marks(attempt)
     yield from meta(attempt.old, attempt.new, may={name for at, name in may if at == "/_meta"})
-    if not names.is_mcp(attempt.method):  # what is inside of those messages is MCP's
+    if not names.is_mcp(attempt.method):  # the inside of those messages is MCP's
         yield from _metas(attempt.before, attempt.after, may)
 
 
@@ -187,7 +187,7 @@ def no_meta_key(name: str) -> str:
 def _metas(
     before: Json | Absent, after: Json | Absent, may: AbstractSet[tuple[str, str]]
 ) -> Breaches:
-    """`_meta` anywhere inside: what was nowhere before is namespaced, or a mark of a text."""
+    """`_meta` anywhere inside: a key that was nowhere before is namespaced, or a mark of a text."""
     known: frozenset[tuple[str, str]] | None = None
     for at, value in _all_metas(after):
         for name, held in pairs(value):
@@ -231,7 +231,7 @@ def is_namespaced(name: str) -> bool:
 
 
 _LOGINS: Final = frozenset({"authmethods", "authrequired", "authenticationrequired"})
-"""What stands in errors by which clients show a login, squashed."""
+"""The words in errors by which clients show a login, squashed."""
 
 
 def no_login(attempt: Attempt) -> Breaches:

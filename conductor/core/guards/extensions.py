@@ -25,7 +25,7 @@ _EDITORS: Final = {
         squash(key): key.removesuffix("*") for keys in BESIDE.values() for key in keys
     }
 }
-"""How the methods begin that reach the user beside the session, by what `squash` leaves of that."""
+"""The prefixes of methods that reach the user beside the session, by their squashed form."""
 
 
 def _editors(attempt: Attempt) -> str | None:

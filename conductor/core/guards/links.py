@@ -26,14 +26,14 @@ _REFERENCES: Final = frozenset(
 """Members, without case and punctuation, with a text that names something to be read."""
 
 _SCHEMES: Final = frozenset({"http", "https", "data", "acp", "mcp"})
-"""Schemes of what is not on this machine, is in the link itself, or comes from a server."""
+"""Schemes of things that are not on this machine, are in the link itself, or come from a server."""
 _opened = lazy_pattern(
     r"(?:files?|localfile|filesystem|path|dir|folder|local|vscode|vscodium|code|cursor|windsurf|zed"
     r"|idea|jetbrains|emacs|n?vim|mvim|txmt|subl|atom|editor|open|shell|cmd|javascript|jar|view|ms"
     r"|resource|content|blob|about|chrome|ssh|sftp|scp|ftps?|smb|cifs|nfs|afp|davs?|rsync|git|svn"
     r"|s3)(?![a-z0-9])"
 )
-"""How the schemes begin by which programs open what is on this machine, or fetch it."""
+"""The begins of schemes by which programs open things on this machine, or fetch them."""
 
 _scheme = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _file = lazy_pattern(r"file:", re.IGNORECASE)
@@ -46,7 +46,7 @@ _breaks = lazy_pattern(r"[\t\n\v\f\r]+")
 _MOST_MARKS: Final = 10_000
 """Signs that may begin a mention: a prompt with more is too much to look through."""
 _ESCAPES: Final = 20
-"""Backslashes that cost as much as one of those."""
+"""Backslashes that cost as much as one such sign."""
 _LONGEST: Final = 4096
 """Characters of a name: no path is longer."""
 # Greedy, for Python before 3.11.5 matches possessive groups of alternatives wrongly.
@@ -64,8 +64,8 @@ _MENTIONS: Final = tuple(
         *(f"@{start}(?=((?:[^{end}@]|@(?!{start}))*)(?:{end}|@))" for start, end in _BRACKETS),
     )
 )
-"""An `@` and what it names: up to white space, as different languages have it, or the next `@`; or
-what stands in quotes or brackets, up to the end of the line or to their close."""
+"""An `@` and the name behind it: up to white space, as different languages have it, or the next
+`@`; or a name in quotes or brackets, up to the end of the line or to their close."""
 _LABELS: Final = tuple(
     lazy_pattern(rf"\[@[^\[\]]*\]\((?=((?:(?!\]\(){inner})*))") for inner in (r"[^)]", r"\S")
 )
@@ -74,12 +74,13 @@ _variable = lazy_pattern(r"(?<=\w)@(?=\$(?:\w+|\{\w+\})(?:[\s:,;)\"'`]|$))")
 """As in `user@$HOST`: no program reads that as a path."""
 _escape = lazy_pattern(r"\\(.)", re.DOTALL)
 _ESCAPED: Final = str.maketrans(dict.fromkeys(" \t\n\r\v\f\"'`<>()[]{}", "\u2800"))
-"""What ends a name unless a backslash stands before it; replaced by a sign that is not special and
-cannot be seen."""
+"""The signs that end a name unless a backslash stands before them; replaced by a sign that is not
+special and cannot be seen."""
 _AT: Final = "@\uff20\ufe6b"
 _open = lazy_pattern(rf"[{UNSEEN}\"'`<(\[{{]*")
 _close = lazy_pattern(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*")
-"""What may stand around a name, the end of it backwards; a full stop only behind a letter."""
+"""The signs that may stand around a name, those at its end backwards; a full stop only behind a
+letter."""
 _harmless = lazy_pattern(r"(?!file:|[a-z]:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE)
 _HINTS: Final = {
     "mention": "what stands behind an `@` may be read as a file; not so behind `@` and a blank",
@@ -91,16 +92,16 @@ _HINTS: Final = {
 
 
 class _Reference(msgspec.Struct, frozen=True):
-    """What a prompt refers to: by a mention or by a link."""
+    """A thing that a prompt refers to: by a mention or by a link."""
 
     what: str
     """`mention` or `link`."""
     name: str
     embedded: bool = False
-    """Whether the prompt holds the text of what it links to."""
+    """Whether the prompt holds the text of the linked thing."""
 
     def fits(self, folders: tuple[str, ...]) -> bool:
-        """Whether a component may add this."""
+        """Whether a component may add this reference."""
         if len(self.name) > _LONGEST:
             return self.what == "link" and _data.fullmatch(self.name) is not None
         if self.what == "mention" and not _names_file(self.name):
@@ -113,8 +114,8 @@ class _Reference(msgspec.Struct, frozen=True):
 
 
 def of_server(uri: str, folders: tuple[str, ...]) -> bool:
-    """Whether an MCP server of a component's may name this: it has what it names under schemes that
-    nobody opens."""
+    """Whether an MCP server of a component's may name this link: under schemes that nobody opens,
+    the server itself has the things that it names."""
     return _Reference("link", uri, embedded=True).fits(folders)
 
 
@@ -138,8 +139,8 @@ def added(attempt: Attempt) -> Breaches:
 
 
 _String: TypeAlias = tuple[int, str, str, Json]
-"""A text in a prompt: the index of its block, the name of its member, itself, and the object that
-holds the member."""
+"""A text in a prompt: the index of its block, the name of its member, the text itself, and the
+object that holds the member."""
 
 
 def _strings(prompt: list[Json]) -> Iterator[_String]:
@@ -170,7 +171,7 @@ def _holds_mark(text: str) -> bool:
 
 
 def _references(prompt: list[Json], strings: list[_String]) -> Iterator[tuple[str, _Reference]]:
-    """All that a prompt refers to, and where: in its blocks, and in its texts joined."""
+    """All references of a prompt, and where each stands: in its blocks, and in its texts joined."""
     for at, name, value, holder in strings:
         # An agent may write any of these into the prompt's text.
         for mention in _mentions(value):
@@ -204,14 +205,14 @@ def _begun(name: str) -> str:
 
 
 def _bare(name: str) -> str:
-    """A name without those before and behind it."""
+    """A name without the invisible characters and the punctuation before and behind it."""
     start = _begun(name)
     match = _close.match(start[::-1])
     return start[: len(start) - match.end()] if match else start
 
 
 def _mentions(text: str) -> Iterator[str]:
-    """What the `@`s of a text name, without the punctuation around it."""
+    """The names behind the `@`s of a text, without the punctuation around them."""
     if not _holds_mark(text):
         return
     for sign in _AT[1:]:
@@ -230,7 +231,7 @@ def _mentions(text: str) -> Iterator[str]:
 
 
 def _labels(text: str) -> Iterator[str]:
-    """Where the links of a text lead, if their words begin with an `@`."""
+    """The targets of the links of a text, if their words begin with an `@`."""
     for pattern in _LABELS if "@" in text else ():
         for match in pattern.finditer(text):
             words = _bare(match[1]).split()
@@ -255,7 +256,7 @@ def _leads_inside(uri: str, folders: tuple[str, ...], *, embedded: bool) -> bool
 
 
 def _file_inside(rest: str, folders: tuple[str, ...]) -> bool:
-    """Whether what stands behind `file:` is a path on this machine, inside the folders."""
+    """Whether the part behind `file:` is a path on this machine, inside the folders."""
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         return host.casefold() in ("", "localhost") and inside(slash + path, folders)

@@ -1,8 +1,8 @@
-"""What a component says by MCP servers of its own, judged like all else that it says.
+"""Messages of a component's own MCP servers, judged like all its other messages.
 
 MCP over ACP has seven generations, and they carry two kinds of MCP: a request to the client may be
 a message, a member of a result (`inputRequests`) or of an error (`elicitations`). So every object
-of a message counts, wherever it stands, but for what is data to everybody.
+of a message counts, wherever it stands, but for members that are data to everybody.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SERVERS: Final = frozenset(
         "notifications/subscriptions/acknowledged",
     }
 )
-"""What a server may send its client, in all revisions of MCP."""
+"""The methods that a server may send its client, in all revisions of MCP."""
 _CARRIERS: Final = ("method", "params", "message")
 _ASKS: Final = {squash(SAMPLE): SAMPLE, squash(ELICIT): ELICIT}
 
@@ -70,10 +70,10 @@ _READ: Final = (
     *("method", "params", "message", "messages", "mode", "url", "role", "content", "mimetype"),
     *("systemprompt", "includecontext", "elicitations", _BY_ANY_NAME),
 )
-"""Members, squashed, that say what a message is."""
+"""Members, squashed, that tell the kind of a message."""
 _OFFERS: Final = ("tools", "prompts")
 _LINKS: Final = ("uri", "url", "uritemplate", "src", "href")
-"""How names of members end, squashed, that say where something is."""
+"""The ends of names of members, squashed, that say where something is."""
 _METAS: Final = frozenset(
     {
         "progressToken",
@@ -94,7 +94,7 @@ _NAME: Final = 128
 
 
 def said(attempt: Attempt) -> Breaches:
-    """What a component sends to an MCP client, as a message, a result or an error."""
+    """A message, a result or an error that a component sends to an MCP client."""
     known: frozenset[str] | None = None
     for at, held in _objects(attempt.after):
         for breach in _object(attempt.context, held, at):
@@ -158,7 +158,7 @@ def _objects(
 
 
 def _object(context: Context, held: Json, at: str) -> Breaches:
-    """What is wrong with one object."""
+    """The breaches of one object."""
     listed = pairs(held)
     members = {squash(name): value for name, value in listed}
     if len(members) < len(listed):
@@ -212,7 +212,7 @@ def _offered(context: Context, offers: list[Json], at: str) -> Breaches:
 
 
 def _link(context: Context, uri: str, at: str) -> Breaches:
-    """A link leads inside the session's folders, to the web, or to what the server itself has."""
+    """A link leads inside the session's folders, to the web, or to things of the server itself."""
     plain = uri.replace("{", "").replace("}", "") if at.endswith("Template") else uri
     if not links.of_server(plain, context.folders):
         yield f"link {uri!a:.80} may not be made: it is not in the session's folders", at
@@ -270,7 +270,7 @@ def _prompted(context: Context, content: Json, at: str) -> Breaches:
         {"type": "text", "text": one} if isinstance(one, str) else one
         for one in (content if isinstance(content, list) else [content])
     ]
-    # What the server itself has it may name: `_link` has looked at that.
+    # The server may name things that it has itself: `_link` has looked at these.
     bare: list[Json] = [_without_uri(one) for one in blocks]
     for rule, prompt in ((commands.kept, blocks), (links.added, bare)):
         held: Json = {"prompt": prompt}

@@ -1,9 +1,9 @@
 """Members of `_meta` that a component may add or change: closed lists (docs/conversation.md).
 
 All keys that begin with `conductor.` are the conductor's; a component may mark texts with a few.
-What is for the editor's desk has the name of its component, which the router writes. With `texts`
-a component may reword what is for people; programs obey what else is in a `_meta`, whatever it
-looks like: a mode, a kind of event, a trace.
+A message for the editor's desk has the name of its component, which the router writes. With `texts`
+a component may reword texts for people; programs obey the other members of a `_meta`, whatever they
+look like: a mode, a kind of event, a trace.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ SUBCONVERSATION: Final = "conductor.conversation/subconversation"
 _EVENT: Final = "conductor.conversation/event"
 _TEXTS: Final = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "agent_thought")
 _SEEN: Final = frozenset({"approval", "plan"})
-"""Kinds of events that who keeps a conversation sees: nobody can say that there was one."""
+"""Kinds of events that the keeper of a conversation sees itself: no component can claim one."""
 _PLACE: Final = "/update/_meta"
 """The pointer to the `_meta` of a text."""
 CALLS: Final = WORDED_KINDS[:2]
 NOTICES: Final = WORDED_KINDS[2:]
-"""The kinds of update that tell of tool calls, and what a person is told beside the turn."""
+"""The kinds of update that tell of tool calls, and those that tell a person something beside the
+turn."""
 _FOR_PEOPLE: Final = (
-    # What a terminal has written since the last update: an agent runs it, and the client shows it.
+    # A terminal's output since the last update: an agent runs it, and the client shows it.
     (CALLS, ("terminal_output", "data")),
     # The title below which a client shows a part of the conversation.
     (TEXT_KINDS, (SUBCONVERSATION, "title")),
@@ -37,8 +38,8 @@ _FOR_PEOPLE: Final = (
 
 
 def marks(attempt: Attempt) -> frozenset[tuple[str, str]]:
-    """The marks that a message may have which a component sends, each with the pointer to the
-    `_meta` it stands in."""
+    """The marks that a component's message may have, each with the pointer to the `_meta` it stands
+    in."""
     if attempt.received is None and attempt.method.startswith(OF_EDITOR):
         own = as_object(attempt.new.get("_meta")).get(STAMP) == attempt.context.component
         return frozenset({("/_meta", STAMP)}) if own else frozenset()
@@ -57,8 +58,8 @@ def of_text(attempt: Attempt) -> frozenset[str]:
 
 
 def as_given(method: str, given: Document, sent: Document) -> Document:
-    """What a component passes on, with those words as they were that it may change: so a change of
-    them breaks no rule, and all else stays as the rules have it."""
+    """The message that a component passes on, with the former words wherever it may change them: so
+    their change breaks no rule, and all else stays as the rules have it."""
     if method != UPDATE:
         return sent
     before, after = given.value, sent.value

@@ -1,7 +1,7 @@
 """Modes, models and configuration options: the agent's are shown as it reports them.
 
 A component may offer options of its own, behind the agent's, where everybody sees them. It offers
-no modes, and nothing of its own looks like what the agent calls its own.
+no modes, and no option of its own looks like a mode, a model or an option of the agent.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Which: TypeAlias = tuple[str, str]
 Settings: TypeAlias = Mapping[Which, Json]
 """The ids of a mode and a model, and values of options."""
 Refused: TypeAlias = dict[Which, str]
-"""What an agent did not set, and why."""
+"""The settings that an agent did not make, each with the reason."""
 
 SET_MODE, SET_MODEL, SET_OPTION = SETTINGS
 VALUES: Final = {SET_MODE: "modeId", SET_MODEL: "modelId", SET_OPTION: "value"}
-"""The member of each setting's params that says what is set."""
+"""The member of each setting's params that has the value."""
 
 _IDS: Final = ("id", "modeId", "modelId", "configId")
 _LISTS: Final = ("availableModes", "availableModels", "configOptions")
@@ -54,8 +54,8 @@ _CHOICE: Final = frozenset({SESSION_NAMES[0], "configId", "value", "type", "_met
 _OPTION: Final = frozenset(
     {"id", "configId", "name", "description", "type", "currentValue", "options", "_meta"}
 )
-"""The members of an option of a component's own. It has no category: by that clients know what to
-show as the agent's mode or model."""
+"""The members of an option of a component's own. It has no category: by the category clients know
+which options to show as the agent's mode or model."""
 _VALUE: Final = frozenset({"value", "group", "groupId", "name", "description", "options", "_meta"})
 
 _words = lazy_pattern(r"[\W_]+")
@@ -71,7 +71,7 @@ def ids(value: Json) -> frozenset[str]:
 
 
 def words(value: Json) -> frozenset[str]:
-    """What the agent calls its modes, models and options there, as people read it."""
+    """The agent's names of its modes, models and options there, as people read them."""
     said = (text for entry in _entries(value) for text in _said(entry))
     return frozenset(filter(None, (look for text in said for look in _looks(text))))
 
@@ -85,7 +85,7 @@ def _entries(value: Json) -> Iterator[Json]:
 
 
 def _ids(entry: Json) -> list[Json]:
-    """All that an entry may be called by."""
+    """All ids of an entry."""
     return [value for name, value in pairs(entry) if name in _IDS]
 
 
@@ -93,12 +93,12 @@ def _is_text(value: Json) -> TypeGuard[str]:
     return isinstance(value, str)
 
 
-# -- what looks like the agent's -------------------------------------------------------------------
+# -- look-alikes of the agent's names --------------------------------------------------------------
 
 
 def _said(entry: Json) -> Iterator[str]:
     """Ids and names of a mode, a model or an option, and of the values of an option that is the
-    agent's mode or model by its category. Others, say how long it thinks, anybody may have."""
+    agent's mode or model by its category. Anybody may have other values, say how long it thinks."""
     held = as_object(entry)
     yield from _texts(held, (*_IDS, "name"))
     if any(map(_poses, _texts(held, (*_IDS, "name", "category")))):
@@ -167,7 +167,7 @@ _ASKING: Final = tuple(
 
 
 def _poses(text: str) -> bool:
-    """Whether a name speaks of the agent's mode or model, or of what it asks the user."""
+    """Whether a name speaks of the agent's mode or model, or of its questions to the user."""
     whole = _read(text)
     return (
         not _POSING.isdisjoint(_parts(text))
@@ -304,7 +304,7 @@ def announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
 
 
 def _whole(context: Context, listed: Json | Absent, at: str) -> Breaches:
-    """A list of a component's own shows all that the agent has listed, unchanged, and own ones."""
+    """A list of a component's own shows all options of the agent, unchanged, and own ones."""
     entries = listed if isinstance(listed, list) else [None]
     theirs = len(context.options)
     shown = tuple(map(canonical, entries[:theirs]))
@@ -316,20 +316,20 @@ def _whole(context: Context, listed: Json | Absent, at: str) -> Breaches:
         yield wrong, at
 
 
-# -- what is set -----------------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 _half: Final = lazy_pattern(r"[\ud800-\udfff]")
 _MOST_SET: Final = 256
-"""Settings that one message says, at most."""
+"""The most settings that are read from one message."""
 _CURRENT: Final = {
     "modes": (SET_MODE, "currentModeId"),
     "models": (SET_MODEL, "currentModelId"),
 }
-"""The members of a set-up's result that say what is set."""
+"""The members of a set-up's result that have the mode and the model."""
 
 
 def shown(listing: Json) -> Settings:
-    """What is set, by the result of a set-up or a choice, or by an update."""
+    """The settings in the result of a set-up or a choice, or in an update."""
     found: dict[Which, Json] = {}
     for name, held in pairs(listing):
         if name == "currentModeId":
@@ -346,14 +346,14 @@ def shown(listing: Json) -> Settings:
 
 
 def asked(method: str, params: Json) -> Settings:
-    """What a request sets."""
+    """The settings that a request makes."""
     held = dict(pairs(params))
     option = held.get("configId") if method == SET_OPTION else ""
     return _plain({(method, str(option)): held.get(VALUES[method])} if _is_plain(option) else {})
 
 
 def begun_with(params: Json) -> Settings:
-    """What a set-up asks the agent to set at once."""
+    """The settings that a set-up asks the agent to make at once."""
     wanted = [one for name, held in pairs(params) if name == _OPTIONS for one in _each(held)]
     return {which: one for each in wanted for which, one in asked(SET_OPTION, each).items()}
 
@@ -372,7 +372,7 @@ def _is_plain(value: Json) -> bool:
 
 
 def choice(session: str, which: Which, value: Json, version: int | None) -> Raw:
-    """The params of the request that sets something."""
+    """The params of the request that makes a setting."""
     method, option = which
     params: dict[str, object] = {"sessionId": session}
     if method == SET_OPTION:

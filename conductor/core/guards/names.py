@@ -1,4 +1,4 @@
-"""Names of methods, members and MCP servers: which are known, and what only looks like them."""
+"""Names of methods, members and MCP servers: which are known, and which only look like these."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _nothing_but_names = lazy_pattern(r"[^a-z0-9]+")
 
 
 def squash(name: str) -> str:
-    """What is left of a name without case, punctuation, space and compatibility forms."""
+    """A name without case, punctuation, space and compatibility forms."""
     return _squash_short(name) if len(name) <= _SHORT else _squash(name)
 
 
@@ -106,12 +106,12 @@ def is_mcp(method: str) -> bool:
 
 
 def is_conductors(method: str) -> bool:
-    """Whether only a conductor sends this."""
+    """Whether only a conductor sends this method."""
     return method in CONDUCTORS or method.startswith(CONDUCTOR_PREFIXES)
 
 
 def is_misspelled(method: str) -> bool:
-    """Whether a name is none the protocol could have but may be taken for one.
+    """Whether a name cannot be one of the protocol, but may be taken for one.
 
     Anything but printable ASCII counts: no method needs it, and look-alikes are made of it.
     """
@@ -169,25 +169,25 @@ _LIKE: Final = str.maketrans(
         **dict(zip("ᎪᏴᏟᎠᎬᎶᎻᏦᏞᎷᏢᎡᏚᎢᏙᎳᏃ", "abcdeghklmprstvwz", strict=True)),
         # letters that nobody sees
         **dict.fromkeys("\u115f\u1160", ""),
-        # what looks alike within ASCII
+        # look-alikes within ASCII
         **dict(zip("012345789i|!$@", "olzeastbglllsa", strict=True)),
     }
 )
-"""What a folded letter looks like. Digits stay different from each other: servers are numbered."""
+"""The letter that a folded letter looks like. Digits stay different: servers are numbered."""
 
 _parts: Final = lazy_pattern(r"[:/.]|(?:_|[^\w-]){2}")
-"""Agents call a server's tool `SERVER__TOOL`, with `_` for most of what is no letter."""
+"""Agents call a server's tool `SERVER__TOOL`, with `_` for most signs that are no letters."""
 
 
 def folded(name: str) -> str:
-    """What remains of a name without case, marks, punctuation, space and look-alike letters."""
+    """A name without case, marks, punctuation, space and look-alike letters."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     bare = unicodedata.normalize("NFKD", plain.translate(_LIKE)).translate(_LIKE)
     return "".join(char for char in bare if char.isalnum())
 
 
 def head(name: str) -> str:
-    """What a name or an id begins with, folded: `fs` of `fs:1`, `fs/x` and `fs__x`."""
+    """The first part of a name or an id, folded: `fs` of `fs:1`, `fs/x` and `fs__x`."""
     parts = map(folded, _parts.split(unicodedata.normalize("NFKC", name)))
     return next(filter(None, parts), "")
 

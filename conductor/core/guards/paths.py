@@ -11,23 +11,23 @@ from typing import Final, Literal, TypeAlias
 from conductor.patterns import lazy_pattern
 
 _ROUNDS: Final = 5
-"""How often a path may be percent-encoded upon itself; a path that is more often lies nowhere."""
+"""How often a path may be percent-encoded upon itself; encoded more often, it lies nowhere."""
 
 _escape = lazy_pattern(rb"%([0-9A-Fa-f]{2})")
 _control = lazy_pattern(r"[\x00-\x1f\x7f]")
 _drive = lazy_pattern(r"/?([A-Za-z]:)")
 _elsewhere = lazy_pattern(r"~(?:[A-Za-z_/\\]|$)|\$[A-Za-z_{]|%[A-Za-z_]+%")
-"""Somebody's home, or what a shell puts in its place."""
+"""Somebody's home, or a variable for which a shell puts a path."""
 _slash = lazy_pattern(r"%(?:2f|5c)", re.IGNORECASE)
 _up = lazy_pattern(r"\.\.(?:[?#]|$)")
-"""A step up; what stands behind `?` and `#` some programs cut off."""
+"""A step up; some programs cut off the part from `?` and `#` on."""
 _Form: TypeAlias = Literal["NFC", "NFKC"]
 _FORMS: Final[tuple[_Form, ...]] = ("NFC", "NFKC")
 """How programs write the letters of a name: a path lies inside however it is written."""
 
 
 def decoded(text: str) -> list[str]:
-    """A text, and what it is percent-decoded, until nothing is left to decode.
+    """A text, and its percent-decoded forms, until nothing is left to decode.
 
     Empty where that takes too long.
     """
@@ -43,8 +43,8 @@ def decoded(text: str) -> list[str]:
 def inside(path: str, folders: tuple[str, ...]) -> bool:
     """Whether a path, however it is read, lies inside one of the folders.
 
-    An absolute path does where it begins with a folder and does not climb out of it, a relative one
-    where it does not climb out of where it begins: at no step, so that it may be cut anywhere.
+    An absolute path does if it begins with a folder and does not climb out of it, a relative path
+    if it does not climb out of its first folder: at no step, so that it may be cut anywhere.
     """
     return all(_lies(path, folders, form) for form in _FORMS)
 
@@ -101,8 +101,8 @@ def _plain(path: str, form: _Form) -> str | None:
 def _steps(path: str) -> list[str] | None:
     """The steps of a path, a drive or nothing first where it is absolute.
 
-    With backslashes or a drive it may be one of Windows, where case does not count; `..` and steps
-    of dots and spaces are nobody's need there, nor what lies where a drive is just now: None.
+    With backslashes or a drive it may be one of Windows, where case does not count. Nobody needs
+    `..` there, nor steps of dots and spaces, nor a path below the present folder of a drive: None.
     """
     text = path.replace("\\", "/")
     drive = _drive.match(text)

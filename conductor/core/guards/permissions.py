@@ -42,7 +42,7 @@ def narrowed(attempt: Attempt) -> Breaches:
 
 
 def _still_refusable(whole: list[Json], kept: list[Json]) -> Breaches:
-    """What is left must not push the user towards a wider approval than the whole did."""
+    """The options that are left must not push the user towards a wider approval than all did."""
     once = [option for option in whole if as_object(option).get("kind") == _ONCE]
     refusals = once or [option for option in whole if _rejects(option)]
     if refusals and not any(option in refusals for option in kept):

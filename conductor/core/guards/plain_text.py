@@ -2,7 +2,7 @@
 
 Most components that change a prompt put a text before it or behind it. To ask the rules about that
 takes longer than all the rest of a hop, so one look at the bytes says here that none can object.
-Whatever looks otherwise goes the way through the rules; this module refuses nothing.
+Every other prompt goes the way through the rules; this module refuses nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANSWERED: Final[frozenset[Rule]] = frozenset(
         prompts.options_kept,
     }
 )
-"""The rules that `alone` answers for: with any other for prompts, all are asked."""
+"""The rules that `alone` answers for: if there is any other rule for prompts, all are asked."""
 _MOST_BYTES: Final = 20_000
 """Fewer than the values that a text may have to be read."""
 # Each text begins as no command does, or is empty; no sign in it may begin a mention.

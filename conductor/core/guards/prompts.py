@@ -1,4 +1,4 @@
-"""Prompts: what their blocks hold, and what of it a component may add to and change."""
+"""Prompts: the content of their blocks, and how a component may add to it and change it."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _BASE64: Final = str.maketrans("-_", "+/", "\t\n\r =")
 _textual = lazy_pattern(r"text|json|xml|ya?ml|script", re.IGNORECASE)
 
 
-# -- what blocks hold ------------------------------------------------------------------------------
+# -- the content of blocks -------------------------------------------------------------------------
 
 
 def blob_bytes(blob: Json | Absent) -> bytes | None:
-    """What a blob holds; None if it is no base64, which every program would read differently."""
+    """The bytes of a blob; None: it is no base64, and every program would read it differently."""
     if not isinstance(blob, str):
         return None
     bare = blob.translate(_BASE64)
     if "=" in blob.rstrip("=\t\n\r "):
         return None
-    import base64  # only for what holds a blob: an editor waits for the start
+    import base64  # only for a block with a blob: an editor waits for the start
 
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
@@ -83,12 +83,12 @@ def blocks(attempt: Attempt) -> tuple[list[Json], list[Json]]:
     return (before if isinstance(before, list) else []), after
 
 
-# -- what stays of a prompt ------------------------------------------------------------------------
+# -- the parts of a prompt that stay ---------------------------------------------------------------
 
 
 def options_kept(attempt: Attempt) -> Breaches:
-    """What stands beside a prompt's blocks stays; blocks that are not as before look as ACP has
-    them."""
+    """The members beside a prompt's blocks stay; blocks that are not as before have the form of
+    ACP."""
     yield from stays("a prompt", attempt.old, attempt.new, _OWN)
     old, new = member(attempt.old, "prompt"), member(attempt.new, "prompt")
     if old != new and not isinstance(new, list):
@@ -106,13 +106,13 @@ def options_kept(attempt: Attempt) -> Breaches:
 
 
 def _frame(block: Json) -> str:
-    """What stands around the text of a block: where only that changes, it is as odd as it was."""
+    """The members around the text of a block: if only the text changes, it is as odd as it was."""
     held = as_object(block)
     return canonical({**held, "text": ""} if isinstance(held.get("text"), str) else block)
 
 
 def _shape(block: Json, at: int) -> Breaches:
-    """What no user made looks as ACP has it."""
+    """A block that no user made has the form of ACP."""
     if not isinstance(block, dict):
         text = "a block of a prompt must stay an object"
         yield text, f"/prompt/{at}"
@@ -141,8 +141,8 @@ def _shape(block: Json, at: int) -> Breaches:
 
 
 def metas_kept(attempt: Attempt) -> Breaches:
-    """Blocks that are not as before get no `_meta` that agents obey, nor new words in what there
-    was."""
+    """Blocks that are not as before get no `_meta` that agents obey, nor other values under keys
+    that were there."""
     before, after = blocks(attempt)
     held = [(at, *item) for at, block in enumerate(after) for item in _metas(block)]
     known = {item for block in before for item in _metas(block)} if held else set()
@@ -164,8 +164,8 @@ def _metas(block: Json) -> list[tuple[str, str]]:
 
 
 def ended(attempt: Attempt) -> Breaches:
-    """The result of a prompt says why the turn ended as the agent did, or in other words, but for
-    cancelled turns; one of a component's own says no more than that, or which message it was."""
+    """The result of a prompt has the agent's stop reason or another one, but for cancelled turns. A
+    result of a component's own has a stop reason or the id of a message, and no more."""
     own = attempt.before is ABSENT
     for name, was, now in changes(attempt.old, attempt.new):
         stops = name == "stopReason" and _CANCELLED not in (was, now)

@@ -53,9 +53,10 @@ class Unreadable(Exception):  # noqa: N818 - names the text's state
 _number = lazy_pattern('\\{"\ud800number": "([^"]*)"\\}')
 _half = lazy_pattern("[\ud800-\udfff]")
 MOST_VALUES: Final = 250_000
-"""Values of a text that is read at all."""
+"""The most values of a text that is read at all."""
 MOST_JUDGED: Final = 25_000
-"""Values of a message that a component may change or send of its own: judging each takes time."""
+"""The most values of a message that a component may change or send of its own: to judge each value
+takes time."""
 
 
 class _Repeated(Exception):  # noqa: N818 - never leaves this module
@@ -155,7 +156,7 @@ def as_object(value: Json | Absent) -> Object:
 
 
 def pairs(value: Json | Absent) -> list[tuple[str, Json]]:
-    """All members of what is an object, repeated ones too."""
+    """All members of an object, repeated ones too; none of any other value."""
     if isinstance(value, Ambiguous):
         return list(value.pairs)
     return list(value.items()) if isinstance(value, dict) else []
@@ -180,7 +181,7 @@ def written(text: str) -> bytes:
 
 
 def _other(value: object) -> object:
-    """What stands for a number as it was written, or for an ambiguous object; no JSON looks so."""
+    """A value for a number as it was written, or for an ambiguous object; no JSON looks so."""
     if isinstance(value, Number):
         return {"\ud800number": value.text}
     return {"\ud800pairs": value.pairs if isinstance(value, Ambiguous) else None}
@@ -225,8 +226,8 @@ def difference(
 def changes(
     before: Object, after: Object, but: Container[str] = ()
 ) -> Iterator[tuple[str, Json | Absent, Json | Absent]]:
-    """The members in which two objects differ, with what each was and is; without those of `but`,
-    which other rules are about."""
+    """The members in which two objects differ, each with its former and its present value; without
+    those of `but`, which other rules are about."""
     for name in {**before, **after}:
         was, now = member(before, name), member(after, name)
         if was != now and name not in but:

@@ -1,4 +1,4 @@
-"""What a rule knows, what it looks at and what it yields; and the rules that fit many methods."""
+"""The context, the attempts and the breaches of rules; and the rules that fit many methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from conductor.core.policy.rules import Grants
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """What a component attempted: the guard it ran into, one sentence, and where in the message.
+    """An act that breaks a rule: the guard it ran into, one sentence, and the place in the message.
 
     `pointer` is a JSON pointer into the params, result or error that the component sent; empty
     where the whole message is meant.
@@ -37,20 +37,20 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What the engine knows of a component, its session and the chain when the component acts."""
+    """The engine's knowledge of a component, its session and the chain when the component acts."""
 
     version: int | None = None
     """The chain's ACP version; None before it is settled. No rule depends on it: the names of all
     versions are guarded at all times."""
     component: str = ""
-    """What the component is called in its chain."""
+    """The component's name in its chain."""
     grants: Grants = Grants()
     prompts: bool = False
     """Whether it may prompt the agent by itself, in sessions of the user's."""
     servers: AbstractSet[str] = frozenset()
-    """Addresses (see `servers.declared`) of the MCP servers that this component declared …"""
+    """Addresses (see `servers.declared`) of the MCP servers that this component declared."""
     foreign: AbstractSet[str] = frozenset()
-    """… and of those that anybody else declared."""
+    """Addresses of the MCP servers that anybody else declared."""
     answerable: frozenset[str] = frozenset()
     """The methods it may answer."""
     terminals: AbstractSet[str] = frozenset()
@@ -62,30 +62,31 @@ class Context(msgspec.Struct, frozen=True):
     folders: tuple[str, ...] = ()
     """The session's absolute folders: `cwd` and `additionalDirectories`."""
     commands: AbstractSet[str] = frozenset()
-    """What the session's agent lists, as a user types it (see `commands.spelled`)."""
+    """The commands that the session's agent lists, as a user types them (see
+    `commands.spelled`)."""
     modes: AbstractSet[str] = frozenset()
     """Ids of the modes, models and options that the session's agent lists."""
     words: AbstractSet[str] = frozenset()
-    """What the agent calls those of any session, as people read it (see `modes.words`)."""
+    """The agent's names of these in all sessions, as people read them (see `modes.words`)."""
     options: tuple[str, ...] = ()
     """The session's options that the agent lists, as canonical text."""
     added: AbstractSet[str] = frozenset()
-    """Ids of options that this component has added to those."""
+    """Ids of options that this component has added to those of the agent."""
     sessions: Container[object] = frozenset()
     """Ids of all sessions of the chain."""
     own: bool = False
     """Whether the message is of a session that the agent made for this component."""
     own_sessions: Mapping[str, tuple[str, ...]] = {}
-    """Those that this component opened or answered, with their folders."""
+    """The sessions that this component opened or answered, with their folders."""
     prompted: AbstractSet[str] = frozenset()
-    """Those of which it holds a prompt of the user's."""
+    """The sessions of which it holds a prompt of the user's."""
     names: AbstractSet[str] = frozenset()
     """Names that its MCP servers may not have: of other components and of bundled ones, and those
     that the session declares."""
 
 
 class Attempt(msgspec.Struct, eq=False):
-    """One thing that a component does: it passes on params, sends its own, or answers a request."""
+    """One act of a component: it passes on params, sends its own, or answers a request."""
 
     context: Context
     direction: str
@@ -93,7 +94,7 @@ class Attempt(msgspec.Struct, eq=False):
     method: str
     """The method that a lenient peer takes the message for (`names.recognised`)."""
     sent: Document
-    """What the component sends: params, result or error."""
+    """The params, result or error that the component sends."""
     received: Document | None = None
     """The params it was given, or the result or error that came back to it; None where it acts by
     itself."""
@@ -104,7 +105,7 @@ class Attempt(msgspec.Struct, eq=False):
     outcome: bytes = b""
     """Of an answer: `result` or `error`."""
     came_back: bytes = b""
-    """The same of the answer that came back; empty where nothing did."""
+    """Of the answer that came back: `result` or `error`; empty where none came back."""
     # Read once, since a dozen rules look at them.
     before: Json | Absent = ABSENT
     """The value it received; `ABSENT` where it acts by itself."""
@@ -124,12 +125,12 @@ class Attempt(msgspec.Struct, eq=False):
 
 
 Breaches: TypeAlias = Iterator[tuple[str, str]]
-"""What breaks a rule, most telling first: a sentence, and a JSON pointer to the place."""
+"""The breaches of a rule, the most telling first: a sentence, and a JSON pointer to the place."""
 Rule: TypeAlias = Callable[[Attempt], Breaches]
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a guard checks of some methods, by what the component does.
+    """The rules of a guard for some methods, by the act of the component.
 
     A method may end in `*`; of `session/update` a method may name a kind: `session/update[plan]`.
     """
@@ -148,12 +149,12 @@ class Rules(msgspec.Struct, frozen=True):
 EVERY: Final = ("*",)
 """The methods of a rule about all messages."""
 OTHERS: Final = ("",)
-"""The methods of a rule about all that no other guard has a rule for."""
+"""The methods of a rule about all methods that no other guard has a rule for."""
 
 
 def stays(what: str, before: Object, after: Object, but: Container[str] = ()) -> Breaches:
-    """No member of an object changes, nor is any added, but for those of `but`. What a component
-    sends of its own had none before."""
+    """No member of an object changes, nor is any added, but for those of `but`. A component's own
+    message had no members before."""
     for name, was, now in changes(before, after, but):
         at = difference(was, now, token(name)) or ""
         yield f"{name!a:.80} of {what} may not be changed or added", at
@@ -173,7 +174,7 @@ def not_originated(attempt: Attempt) -> Breaches:
 
 
 def relayed_only(attempt: Attempt) -> Breaches:
-    """A result is what the other side answered; only errors may be a component's own."""
+    """A result is the answer of the other side; only errors may be a component's own."""
     if attempt.before is ABSENT:
         yield f"`{attempt.method:.80}` may be denied with an error, not answered with a result", ""
         return

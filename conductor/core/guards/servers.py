@@ -31,7 +31,7 @@ from conductor.patterns import lazy_pattern
 
 LISTS: Final = ("mcpServers", "mcp_servers")
 HOLDER: Final = "tools"
-"""Where the oldest generation keeps its `mcpServers`."""
+"""The member in which the oldest generation keeps its `mcpServers`."""
 
 _CONNECT: Final = ("mcp/connect", "_mcp/connect")
 _CONNECTION_NAMES: Final = ("connectionId", "connection_id")
@@ -189,7 +189,7 @@ def metas_namespaced(attempt: Attempt) -> Breaches:
 
 
 def _added(at: str, old: Json | Absent, new: Json | Absent) -> list[_Server] | None:
-    """What `new` has beyond `old`; None if it lacks something of that."""
+    """The servers of `new` beyond `old`; None: `new` lacks something of `old`."""
     if old == new:
         return []
     if isinstance(new, list) and (old is None or isinstance(old, list | Absent)):
@@ -249,7 +249,7 @@ _ACP_HTTP: Final[tuple[tuple[str, Json], ...]] = (
     ("headers", []),
     ("headers", {}),
 )
-"""What may stand beside an `acp:` URL."""
+"""The members that may stand beside an `acp:` URL."""
 
 
 def _is_text(value: Json) -> bool:
@@ -275,7 +275,7 @@ def _is_own(context: Context, method: str, params: Object) -> bool:
 def passed_on(attempt: Attempt) -> Breaches:
     """An MCP message may change only between own servers.
 
-    With `change:mcp` all else may, but not whom it is for.
+    With `change:mcp` other messages may change too, but not the server that they are for.
     """
     context, method, old, new = attempt.context, attempt.method, attempt.old, attempt.new
     if all(_is_own(context, method, params) for params in (old, new)):
@@ -302,8 +302,8 @@ def used(attempt: Attempt) -> Breaches:
 def served(attempt: Attempt) -> Breaches:
     """The result of an MCP message is of an own server, or as the other side gave it.
 
-    With `change:mcp` it may be anything, but a connection of somebody else's stays that. It opens
-    one at most, and none that could be somebody else's one day.
+    With `change:mcp` the result may be anything, but a connection of somebody else's stays theirs.
+    A result opens one connection at most, and none that could be somebody else's one day.
     """
     context = attempt.context
     request = as_object(value_of(attempt.request))

@@ -1,4 +1,4 @@
-"""Set-ups and lists of sessions: what an agent works in and with, and what it says of that."""
+"""Set-ups and lists of sessions: an agent's folders and servers, and its reports about these."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST: Final = 4096
 """Characters of a folder: to look where a longer path leads takes long."""
 _PROPOSED: Final = frozenset({*_ELSEWHERE, *_FOLDERS}) - {"_meta"}
 _ENTERS: Final = (SETUP[1], SETUP[2])
-"""The set-ups that go on with a session; a fork of anybody's session leaves that as it is."""
+"""The set-ups that go on with a session; a fork leaves the forked session as it is."""
 _NEW: Final = (SETUP[0], SETUP[3])
 """The set-ups with a result that names a new session."""
 _LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "models", "configOptions", "_meta"})
@@ -130,7 +130,8 @@ def plainly_opened(attempt: Attempt) -> Breaches:
 
 
 def result_kept(attempt: Attempt) -> Breaches:
-    """The result of a set-up stays as the agent gave it, but for what other guards let add."""
+    """The result of a set-up stays as the agent gave it, but for additions that other guards
+    let."""
     if attempt.before is ABSENT or not _both_objects(attempt):
         return
     commands = isinstance(attempt.new.get(COMMANDS), list)

@@ -1,4 +1,5 @@
-"""The table of guards: what each protects, which attack it stops, which grant widens it, its rules.
+"""The table of guards: what each protects, the attack it stops, the grant that widens it, its
+rules.
 
 A row is all there is of a guard: `check` finds its rules here, and the tables of `docs/security.md`
 and of `conductor inspect` are drawn from here.
@@ -65,17 +66,17 @@ class Guard(msgspec.Struct, frozen=True):
 
     name: str
     protects: str
-    """What it protects, in a sentence for people."""
+    """The thing that it protects, in a sentence for people."""
     attack: str
-    """What it stops, likewise."""
+    """The attack that it stops, in a sentence for people."""
     lifted_by: str
     """The word that widens it, or its verb; `trusted` where no word does."""
     rules: tuple[Rules, ...]
-    """What is checked, and of which methods."""
+    """The rules, each with its methods."""
 
 
 TRUSTED: Final = "trusted"
-"""What lifts a guard that no grant widens."""
+"""The set that lifts a guard which no grant widens."""
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(

@@ -32,7 +32,7 @@ FINISHED: Final = ("completed", "failed", "cancelled")
 
 _Value: TypeAlias = "Json | Absent"
 _Changed: TypeAlias = Callable[[Attempt, str, _Value, _Value], bool]
-"""Whether a member of an update may change so: by its name, and what it was and is."""
+"""Whether a member of an update may change so: by its name, and its former and present value."""
 _Extended: TypeAlias = Callable[[Attempt, str, _Value, _Value], Breaches | None]
 _Announced: TypeAlias = Callable[[Attempt, str, Object], Breaches]
 
@@ -40,8 +40,8 @@ _Announced: TypeAlias = Callable[[Attempt, str, Object], Breaches]
 def key_of(attempt: Attempt) -> str:
     """The key of the update that is passed on or sent: the rules of its kind are checked.
 
-    One that was turned into another kind falls under what it has become, or what it was where that
-    is of texts only. What is no object is an update of no kind.
+    An update that was turned into another kind falls under its new kind, or under its former kind
+    where the new one has texts only. A value that is no object is an update of no kind.
     """
     old, new = attempt.old.get("update"), attempt.new.get("update")
     if attempt.received is None:
@@ -64,7 +64,7 @@ def _update(params: Object) -> Object:
 
 
 def shown(attempt: Attempt) -> Breaches:
-    """What stands beside an update stays on its way, and it stays an object of clear kind."""
+    """The members beside an update stay on its way, and it stays an object of clear kind."""
     yield from stays("a session update", attempt.old, attempt.new, _ELSEWHERE)
     before, after = member(attempt.old, "update"), member(attempt.new, "update")
     objects = isinstance(before, dict) and isinstance(after, dict)
@@ -102,10 +102,10 @@ def of_kinds(
     """The rules of some kinds of update.
 
     Args:
-        kinds: The kinds; an empty name stands for all that nobody knows.
+        kinds: The kinds; an empty name stands for all kinds that nobody knows.
         may_change: Whether a member may change so on its way. Default: none may.
-        extended: What is wrong with a member that others may add to; None if it is none of these.
-        announced: What is wrong with an update of a component's own. Default: it may not be.
+        extended: The breaches of a member that others may add to; None: it is no such member.
+        announced: The breaches of an update of a component's own. Default: it may not be.
     """
 
     def forwarded(attempt: Attempt) -> Breaches:
@@ -139,7 +139,7 @@ def words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
 
 
 def notice_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
-    """With `texts`, so may the words of a notice."""
+    """With `texts`, the words of a notice may change too."""
     return attempt.context.grants.texts and _reworded(was, now, name, _NOTICE_TEXTS)
 
 
@@ -151,7 +151,7 @@ def fewer_suggestions(attempt: Attempt, name: str, was: _Value, now: _Value) -> 
 
 
 def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
-    """With `texts`, so may the words of a tool call that is finished, or of its output.
+    """With `texts`, the words of a tool call that is finished, or of its output, may change too.
 
     The words of a call that is not finished stay: the user may still have to approve of it.
     """
@@ -197,7 +197,7 @@ def own_commands(attempt: Attempt, name: str, was: _Value, now: _Value) -> Breac
 _TEXTS: Final = frozenset({"text", "content"})
 """Members with words in them: of content, of plans and their entries."""
 _NOTICE_TEXTS: Final = frozenset({"text", "title", "description"})
-"""The same of notices, and of summaries."""
+"""Members with words in them: of notices, and of summaries."""
 
 _PLAIN: Final = ("sessionUpdate", "messageId", "planId", "_meta")
 _BLOCK: Final = frozenset({"type", "text", "annotations", "_meta"})

@@ -84,8 +84,8 @@ def event_answer(peer: Peer, member: bytes, body: bytes) -> bytes:
 
 
 def named(peer: Peer, body: bytes) -> bytes:
-    """An error with the name of the component whose it is; if it has refused to start, also with
-    who set what it refuses."""
+    """An error with the name of its component; if the component has refused to start, also with who
+    set the setting that it refuses."""
     members = read_members(Raw(body)) or {}
     raw = members.get("data")
     data = read_members(raw) if raw is not None else {}

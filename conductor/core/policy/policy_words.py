@@ -1,4 +1,4 @@
-"""What one component may do, in words."""
+"""The policy of one component, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conductor.core.policy.words import CONTEXT, TRUSTED, policy
 
 
 class PolicyWords(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one component may do, as plain data."""
+    """The policy of one component, as plain data."""
 
     rights: tuple[str, ...] = (CONTEXT,)
     on_violation: str = "pass"
@@ -17,18 +17,19 @@ class PolicyWords(msgspec.Struct, frozen=True, omit_defaults=True):
     ids: str = ""
     hold: float | None = None
     watched: bool = False
-    """Whether nothing of what it would do to the conversation happens."""
+    """Whether none of its acts on the conversation happens."""
     judged: tuple[str, ...] | None = None
-    """Of a trusted one: the rights by which it is judged; they stop nothing."""
+    """Of a trusted component: the rights by which it is judged; they stop nothing."""
 
     @property
     def enforced(self) -> bool:
-        """Whether rules bound what it does to the conversation."""
+        """Whether rules bound its acts on the conversation."""
         return TRUSTED not in self.rights
 
     @property
     def enforce(self) -> str:
-        """As users write it: `watch`, `watch-rights`; `all`: nothing is only watched."""
+        """The enforcement as users write it: `watch`, `watch-rights`; `all`: nothing is only
+        watched."""
         return "watch" if self.watched else "all" if self.judged is None else "watch-rights"
 
     def policy(self) -> Policy | None:
@@ -43,5 +44,6 @@ class PolicyWords(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def judge(self) -> Policy | None:
-        """The rights by which a trusted one is judged, as the engine's policy; None: by none."""
+        """The rights by which a trusted component is judged, as the engine's policy; None: by
+        none."""
         return None if self.judged is None else policy(*self.judged)

@@ -1,4 +1,4 @@
-"""Requests where policies are: who carries them, passes them on, answers, and sends their own."""
+"""Requests where policies are: components carry, pass on and answer them, and send their own."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
 )
 SETTINGS_RULE: Final = "session-mode"
-"""The guard whose rule is also broken by a prompt in a session that is not as the agent begins one.
-"""
+"""The guard whose rule is also broken by a prompt in a session of a component's own that has other
+settings than a new session."""
 _NOT_SETTLED: Final = (
     "a session of its own is in the mode, and has the options, that the agent begins one with; "
     "this one does not: {}\nhint: open another by `session/new`"
@@ -63,13 +63,13 @@ class PolicedRequests(HeldRequests):
 
     @cached_property
     def settling(self) -> Settling:
-        """What sets sessions as they are to be."""
+        """The part that makes the settings of sessions."""
         return Settling(self._parts)
 
     # -- a request leaves a peer -----------------------------------------------------------------
 
     def ask(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """A request leaves `lane`; `pending` is what its answer will belong to."""
+        """A request leaves `lane`; `pending` gets its answer."""
         if lane.peer.policy_state is None:
             self.leave(lane, read_message(method, params, pending.names), pending)
             return
@@ -85,7 +85,7 @@ class PolicedRequests(HeldRequests):
         if not equal(copy.params, params):
             violation = lacks(lane.peer.policed, CARRY, lane.direction, copy.heading.key)
             self._parts.checks.report(lane, copy.heading, violation)
-        pending.traced = None  # what goes on is the original
+        pending.traced = None  # the original goes on
         self._parts.observers.passed_on(copy, pending)
 
     def _forwarded_by(
@@ -157,7 +157,7 @@ class PolicedRequests(HeldRequests):
         else:
             if pending.flow is not carried.flow:
                 pending.flow.within = carried.flow.whole
-            message = read_message(method, params)  # it may make another message of it
+            message = read_message(method, params)  # a trusted component may change it
         if params is not carried.params:
             self._parts.mcp_ownership.admitted(lane.peer, method, carried.params, params)
         if self._exchange.audited:
@@ -168,8 +168,9 @@ class PolicedRequests(HeldRequests):
             self._parts.waits.release(lane)
 
     def _may_retry(self, carried: Visit, policy_state: PolicyState) -> bool:
-        """Whether a component may pass on again what it has the answer to: a few times, but no
-        prompt that the user has cancelled, nor a prompt with a command of the user's that ran."""
+        """Whether a component may pass on again a request that it has the answer to: a few times,
+        but no prompt that the user has cancelled, nor a prompt with a command of the user's that
+        ran."""
         if not policy_state.enforced:
             return True
         ran = carried.upstream is not None and carried.upstream[0] == b"result"
@@ -182,9 +183,9 @@ class PolicedRequests(HeldRequests):
         return carried.flow.may_retry(policy_state)
 
     def _allowed(self, carried: Visit, params: Params, pending: Visit) -> Params | None:
-        """The params that go on of a request that a component passes on as `params`.
+        """The params that go on, of a request that a component passes on as `params`.
 
-        Where it breaks a rule these are the ones it was given; None if it fails closed.
+        If it breaks a rule, they are the params that it was given. None: it fails closed.
         """
         lane, policy_state = carried.lane.other, carried.policy_state
         violation = self._parts.checks.forwards(lane, carried, params, carried.rights)
@@ -247,8 +248,8 @@ class PolicedRequests(HeldRequests):
         self._own_leaves(lane, message, pending)
 
     def _settle(self, lane: Lane, message: Message, pending: Visit) -> None:
-        """A prompt in a session of the component's own waits until that is set as the agent begins
-        one, whatever it was before: a fork of the user's, or the user's own for a while."""
+        """A prompt in a session of the component's own waits until the session has the settings of
+        a new one, whatever it was before: a fork of the user's, or the user's own for a while."""
         session = message.session
         assert session is not None
         known = self._exchange.sessions.find(self._parts.names.innermost(lane, session))
@@ -261,7 +262,8 @@ class PolicedRequests(HeldRequests):
         self.settling.bring(lane, session, OwnPrompt(message, pending, begins))
 
     def settled(self, lane: Lane, message: Message, pending: Visit, refused: Refused) -> None:
-        """A prompt goes on in a session of its component's own, which is set, or is refused."""
+        """A prompt goes on in a session of its component's own, which has its settings now; or it
+        is refused."""
         if refused:
             text = _NOT_SETTLED.format("; ".join(refused.values()))
             violation = Violation(SETTINGS_RULE, text)
@@ -277,7 +279,7 @@ class PolicedRequests(HeldRequests):
         self.leave(lane, message, pending)
 
     def _opened_too_many(self, peer: Peer) -> Violation | None:
-        """What is wrong with one more session of a component's own."""
+        """The violation of one more session of a component's own; None: there is none."""
         most = peer.component.allowance.own_sessions
         if self._exchange.sessions.opened(peer.name) < most:
             return None
@@ -337,8 +339,9 @@ class PolicedRequests(HeldRequests):
         copy: Visit | None,
         pending: Visit,
     ) -> bool:
-        """Whether a request that goes past a component waits for what that was given before."""
-        # Only what goes up has a place among the texts of a turn.
+        """Whether a request that goes past a component waits for messages that it was given
+        before."""
+        # Only messages that go up have a place among the texts of a turn.
         upwards = lane.other.direction is Direction.UP
         placed = bool(rights & PLACE) and upwards and lane.peer.ready
         if not placed and not lane.other.in_flight.must_wait(message.heading):
@@ -360,7 +363,7 @@ class PolicedRequests(HeldRequests):
             peer.backlog.append(Waiting(Next.GIVEN, carried.lane, carried))
 
     def send(self, carried: Visit) -> None:
-        """Sends a component a request that it carries, if that still waits."""
+        """Sends a component a request that it carries, if the request still waits."""
         if carried.state is not State.QUEUED:
             return
         peer = carried.lane.peer

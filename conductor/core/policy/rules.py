@@ -1,6 +1,6 @@
-"""Policies: what one component may do, as rights on keys and named grants.
+"""Policies: the rights of one component on keys, and its named grants.
 
-The table of keys (`conductor.core.policy.key_table`) bounds what any of these gives.
+The table of keys (`conductor.core.policy.key_table`) bounds all of these.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the engine has beside rights on keys; `conductor.core.policy.words` has the words."""
+    """The grants beside rights on keys; `conductor.core.policy.words` has the words."""
 
     turns: str = ""
     """Prompts of its own, which the user may not see: `within` a turn of the user's, or
@@ -57,11 +57,13 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     options: bool = False
     """It has options of its own, which you set where you set the agent's."""
     editor: tuple[str, ...] = ()
-    """What of the editor's it may reach, such as `panel` (`docs/editors.md#the-editors-side`)."""
+    """The parts of the editor that it may reach, such as `panel`
+    (`docs/editors.md#the-editors-side`)."""
     methods: tuple[str, ...] = ()
     """Extension methods it may send and carry; a name may end in `*`."""
     texts: bool = False
-    """It may change words inside finished tool calls, plans, notices, and what terminals show."""
+    """It may change words inside finished tool calls, plans, notices, and the output of
+    terminals."""
     capabilities: tuple[str, ...] = ()
     """Pointers of capabilities it may claim (`/fs/readTextFile`), or `*`."""
 
@@ -79,7 +81,7 @@ def of_word(word: str, key: str) -> bool:
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What one component may do. None in its place means trusted: nothing is enforced."""
+    """The policy of one component. None in its place means trusted: nothing is enforced."""
 
     rules: tuple[Rule, ...] = ()
     """The rights on keys, as far as the rows allow them."""
@@ -89,13 +91,13 @@ class Policy(msgspec.Struct, frozen=True):
     `fail`: the component is ended."""
     fails: str = "open"
     """`closed`: a request that it held when it failed or broke a rule is answered with an error;
-    else that goes on unchanged."""
+    else the request goes on unchanged."""
     ids: str = ""
     """`kept`: the program passes requests on under the ids they came with."""
     hold: float | None = None
     """Seconds that it may hold a prompt; None: no limit."""
     watched: bool = False
-    """What it would do to the conversation is reported, and nothing of that happens."""
+    """Its acts on the conversation are reported, and none of them happens."""
 
     @property
     def prompts(self) -> bool:
@@ -149,7 +151,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def watches_only(self) -> bool:
-        """Whether all it ever gets are copies."""
+        """Whether it gets nothing but copies."""
         return not self.grants.names() and not any(rule.rights & ~COPIES for rule in self.rules)
 
 
@@ -163,8 +165,8 @@ def _keys(policy: Policy) -> Iterator[tuple[Direction, str]]:
 
 
 def ambiguous_key(policy: Policy) -> str:
-    """A key of requests that may be the component's own or passed on, so that only ids tell which;
-    empty if there is none."""
+    """A key of requests that may be the component's own or passed on, so that only ids tell these
+    apart; empty: there is none."""
     both = CARRY | ORIGINATE
     for direction, key in _keys(policy):
         is_request = not key.startswith((UPDATE, STOP))
@@ -190,7 +192,7 @@ def lacking_grants(wanted: Grants, held: Grants) -> Grants:
 
 
 def merged(first: Grants, second: Grants) -> Grants:
-    """What both together give."""
+    """The grants that both give together."""
     values: dict[str, Any] = {}
     for name in GRANT_NAMES:
         left, right = getattr(first, name), getattr(second, name)

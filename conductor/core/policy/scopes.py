@@ -23,7 +23,7 @@ _EXAMPLES: Final = {
     "read": "read:**/AGENTS.md",
     "write": "write:notes",
 }
-"""Of rights that need a scope."""
+"""Examples of rights that need a scope."""
 
 READING: Final = frozenset({"GET", "HEAD"})
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -31,7 +31,7 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")
-"""Kept for protocols' own use; Python calls some of it global."""
+"""Addresses for protocols' own use; Python calls some of them global."""
 
 _HOST: Final = re.compile(
     r"(?:(?P<method>[A-Z]+)@)?(?P<scheme>https?://)?"
@@ -52,7 +52,7 @@ def is_socket(scope: str) -> bool:
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Where a proxy may send HTTP requests, and by which methods."""
+    """A place where a proxy may send HTTP requests, and the methods for it."""
 
     scheme: str
     host: str
@@ -83,9 +83,9 @@ class Destination(msgspec.Struct, frozen=True):
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet's, also where it only wraps an IPv4 one.
+    """Whether an address is of the public internet, also where it only wraps an IPv4 address.
 
-    Raises `ValueError` for what is no address.
+    Raises `ValueError` if it is no address.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
@@ -108,7 +108,7 @@ def _scope(grant: str) -> str:
 
 
 def check(grant: str) -> None:
-    """Raises `ValueError` with what is wrong with a grant."""
+    """Raises `ValueError` with the fault of a grant that has one."""
     name, colon, scope = grant.partition(":")
     if name not in SERVICES:
         listed = ", ".join(sorted(SERVICES))
@@ -127,7 +127,7 @@ def check(grant: str) -> None:
 
 
 def _check_folder(scope: str) -> None:
-    """Raises `ValueError` for what names no folder below that of a session."""
+    """Raises `ValueError` for a scope that names no folder below a session's."""
     if any(part in ("", ".", "..") for part in scope.split("/")):
         raise ValueError(f"`{scope}` is no folder below the session's, such as `notes`")
     if len(scope) > GLOB_CHARACTERS or not scope.isprintable() or set(scope) & set("*?"):
@@ -135,7 +135,7 @@ def _check_folder(scope: str) -> None:
 
 
 def destination(scope: str) -> Destination:
-    """Reads what stands behind `web:`. Raises `ValueError`."""
+    """Reads a scope behind `web:`. Raises `ValueError`."""
     match = _SOCKET.fullmatch(scope) or _HOST.fullmatch(scope)
     if match is None:
         raise ValueError(f"`{scope}` is no [METHOD@][http://]HOST[:PORT], nor [METHOD@]unix:PATH")
@@ -185,12 +185,12 @@ def folders(grants: Iterable[str]) -> tuple[str, ...]:
 #
 # `*` and `?` stand for characters within a name, `**` for any number of folders. A component
 # chooses globs, and names of files may be anybody's, so matching takes time that grows with the
-# path only, however many stars there are: what stands between two stars is taken where it first
+# path only, however many stars there are: the part between two stars is taken where it first
 # matches, and the atomic groups below never look for it again. That loses nothing: the later star
 # would have spanned the difference.
 
 GLOB_CHARACTERS: Final = 1024
-"""Characters of a glob, at most."""
+"""The most characters of a glob."""
 
 _SHOWN: Final = r"(?!\.)[^/]+"
 """One name that is not hidden."""
@@ -258,7 +258,7 @@ def matches(globs: tuple[str, ...], path: str) -> bool:
 
 
 def covers(grant: str, held: str) -> bool:
-    """Whether all that a grant gives is given by another."""
+    """Whether a grant gives nothing that another does not give."""
     if grant == held:
         return True
     name, _, scope = grant.partition(":")

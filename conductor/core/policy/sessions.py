@@ -1,4 +1,4 @@
-"""What the engine knows of sessions: where they work, what their agent lists, who owns them."""
+"""The engine's knowledge of sessions: their folders, the lists of their agents, their owners."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ if TYPE_CHECKING:  # no first message needs it
     from conductor.core.guards.modes import Settings
 
 _MOST: Final = 4096
-"""Sessions of one owner: the user's, those that one component has opened, or those that nobody has
-set up."""
+"""The most sessions of one owner: the user's, those that one component has opened, or those that
+nobody has set up."""
 _MOST_LISTED: Final = 4096
-"""Ids of modes and options of one session that its agent has listed, or that one component has."""
+"""The most ids of modes and options that are known of one session: of its agent, or of a
+component."""
 _DEEPEST: Final = 8
-"""Levels of sub-agents of sub-agents, at most, that a look-up climbs."""
+"""The most levels of sub-agents of sub-agents that a look-up climbs."""
 _SUBAGENT_KIND: Final = "subagent_update"
 _NEW: Final = SETUP[0]
 _PLAIN: Final = frozenset({"cwd", "additionalDirectories", "mcpServers"})
@@ -54,7 +55,7 @@ LEARNT_FROM: Final = frozenset(map(update, (COMMANDS_KIND, _SUBAGENT_KIND, *MODE
 ENTERING: Final = frozenset({*SETUP, PROMPT})
 """The requests by which a client sets a session up, or works in it."""
 FOLLOWED: Final = frozenset({*SETUP, *SETTINGS})
-"""The requests with results that say how a session is set up, and what is set there."""
+"""The requests with results that tell the set-up of a session, and its settings."""
 
 
 _NOTHING: Final = Session()
@@ -66,15 +67,15 @@ class Followed(Follower, msgspec.Struct):
     sessions: Sessions
     params: Params = UNSET
     below: str | None = None
-    """What the agent calls the session."""
+    """The agent's id of the session."""
     by: str = ""
-    """The component whose request it is; empty: the client's …"""
+    """The component whose request it is; empty: the client's."""
     payer: str = ""
-    """… and the session of the user's for which it works."""
+    """The session of the user's for which the component works."""
     opens: bool = False
     """Whether it counts as a session that the component opens."""
     client: bool = False
-    """Whether it is as the client has sent it."""
+    """Whether the client has sent it."""
 
 
 class Sessions:
@@ -83,19 +84,20 @@ class Sessions:
     def __init__(self) -> None:
         self._known: dict[str, Session] = {}
         self._room = _MOST
-        """With how many none has to be forgotten."""
+        """The number of sessions up to which none has to be forgotten."""
         self._bound: dict[str, Mapping[str, str]] = {}
-        """By component: sessions that go on as others, and which those are."""
+        """By component: the sessions that go on as others, each with the other."""
         self._asked: dict[Visit, tuple[str, ...]] = {}
-        """Requests of the client's that set a session up or end one: its folders until then."""
+        """The client's requests without an answer that set a session up or end one, with its
+        folders. """
         self.setups = 0
         """How many times the client has asked for a session."""
         self._opening: Counter[str] = Counter()
         """How many sessions each component is opening."""
         self.words: frozenset[str] = frozenset()
-        """What the agent calls its modes, models and options, as people read it."""
+        """The agent's names of its modes, models and options, as people read them."""
         self._default: Settings | None = None
-        """What was set in the last session that the agent has made."""
+        """The settings of the last session that the agent has made without any choice."""
         self._prompted = ""
         """The session in which the client has prompted last."""
 
@@ -113,7 +115,7 @@ class Sessions:
         return known
 
     def _forget(self, latest: Session) -> None:
-        """There is a session more."""
+        """There is one more session: of owners with too many, the oldest sessions are forgotten."""
         if len(self._known) <= self._room:
             return
         owners: defaultdict[str | None, list[Session]] = defaultdict(list)
@@ -141,20 +143,21 @@ class Sessions:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Those that any session works in but such as components have opened by themselves."""
+        """The folders of all sessions but those that components have opened by themselves."""
         known = [session for session in self._known.values() if not session.opened_by]
         return tuple({folder for session in known for folder in session.folders})
 
     @property
     def folders_of_user(self) -> tuple[str, ...]:
-        """Those of the sessions that the user's client has opened, as it has written them."""
+        """The folders of sessions that the user's client has opened, as the client has written
+        them."""
         known = [one for one in self._known.values() if not (one.opened_by or one.client)]
         return tuple({folder for session in known for folder in session.folders})
 
     @property
     def folders_of_client(self) -> list[tuple[str, ...]]:
-        """Those of each session that the client has open or asks for, as it has written them; until
-        it hears that a session is closed, that has them."""
+        """The folders of each session that the client has open or asks for, as the client has
+        written them. A session has them until the client hears that it is closed."""
         known = [one.written for one in self._known.values() if one.is_clients]
         return [folders for folders in (*known, *self._asked.values()) if folders]
 
@@ -167,7 +170,7 @@ class Sessions:
             session = self.get(session).parent
 
     def find(self, session: str | None) -> Session:
-        """What is known of a session; of a sub-agent's, what its parent has."""
+        """The record of a session; that of a sub-agent also has facts of its parent."""
         line = [self._now(id_) for id_ in self.line(session)]
         if len(line) < 2:
             return line[0] if line else _NOTHING
@@ -179,7 +182,8 @@ class Sessions:
         )
 
     def _now(self, id_: str) -> Session:
-        """One session; of one that goes on as another, what the agent says of that."""
+        """The record of one session; if it goes on as another, with the agent's lists of the
+        other."""
         known, now = self.get(id_), id_
         for bound in self._bound.values():
             now = bound.get(now, now)
@@ -226,7 +230,7 @@ class Sessions:
 
     def payer(self, session: str) -> str:
         """The session of the user's for which components work in a session: itself, an ancestor, or
-        the one for which it was opened. For what nobody knows, the latest."""
+        the one for which it was opened. For a session that nobody knows, the latest."""
         for id_ in self.line(session):
             if self.get(id_).is_clients:
                 return id_
@@ -243,7 +247,7 @@ class Sessions:
         ]
 
     def others(self, component: str) -> frozenset[str]:
-        """All sessions that the agent made for components, but those of one."""
+        """All sessions that the agent made for components, but for those of `component`."""
         return frozenset(
             id_ for id_, known in self._known.items() if known.client not in ("", component)
         )
@@ -268,16 +272,16 @@ class Sessions:
             pending.followers = (*pending.followers, Followed(self, below=session))
 
     def ended(self, session: str, component: str) -> None:
-        """A session of a component's is over, unless it is the user's by now. What its agent still
-        says there goes to the component alone."""
+        """A session of a component's is over, unless it is the user's by now. Later updates of its
+        agent there go to the component alone."""
         if self.client(session) == component:
             self._known[session].stands(StandingEvent.CLOSED)
 
-    # -- what the client does --------------------------------------------------------------------
+    # -- the client ------------------------------------------------------------------------------
 
     def client_enters(self, session: str | None, method: str) -> None:
-        """The client sets a session up or prompts in it. One in which it prompts is known from then
-        on, also where its set-up was not seen."""
+        """The client sets a session up or prompts in it. A session in which it prompts is known
+        from then on, also where its set-up was not seen."""
         if session is None:
             return
         known = self.at(session)
@@ -313,7 +317,7 @@ class Sessions:
             known.ended = {**known.ended, method: _said(params)}
 
     def repeats(self, session: str, method: str, params: Params) -> bool:
-        """Whether the client has ended a session so, but for the session's id."""
+        """Whether the client has ended a session by the same request, but for the session's id."""
         return self.get(session).ended.get(method) == _said(params)
 
     # -- set-ups -------------------------------------------------------------------------------
@@ -328,12 +332,12 @@ class Sessions:
         client: bool = False,
         payer: str = "",
     ) -> None:
-        """A request of `FOLLOWED` goes on with these params: takes note of what its result says.
+        """A request of `FOLLOWED` goes on with these params: its result will be read.
 
-        What a policed component answers by itself is `set_up` where it does.
+        An answer of a policed component's own is read where it goes on (`set_up`).
 
         Args:
-            below: what the agent calls the session of the request.
+            below: the agent's id of the session of the request.
             client: the client has sent it.
             payer: the session of the user's for which a component opens one; empty: by the params.
         """
@@ -377,7 +381,7 @@ class Sessions:
                 known = self.at(session)
                 known.written = folders or known.written
                 if is_new:
-                    # What the client gets is its own, also where a trusted component has opened it.
+                    # A new session of the client is its own, also if a trusted component opened it.
                     known.stands(StandingEvent.ENTERED)
             for session in names if is_new else ():
                 self.entered(session, "")
@@ -394,8 +398,8 @@ class Sessions:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
         the component `opened_by`. A component's answer changes nothing of a session that is known.
 
-        A new session that the agent makes for a component is that component's, its `client`. One
-        that is known the agent calls `below`.
+        A new session that the agent makes for a component is that component's, its `client`.
+        `below`: the agent's id of a session that is known.
         """
         request, result = value_of(params), value_of(body)
         names = _names(result) or (_names(request) if method != _FORK else [])
@@ -428,21 +432,22 @@ class Sessions:
     def _agent_set_up(
         self, now: Session, method: str, request: Json, result: Json, source: Session
     ) -> None:
-        """What is set in a session that the agent has set up; `source`: it is a fork of that."""
+        """Reads the settings of a session that the agent has set up; `source`: the session it
+        forks."""
         self._take_modes(now, result)
         inherited = source.settings if method == _FORK else {}
         now.settings = {**inherited, **now.settings, **guards.modes.shown(result)}
         if method == _FORK:
             now.changes(max(source.change, Change.SET))
         if method in MAKES_ONE:
-            # What somebody has chosen in a set-up, by whatever member, is no default.
+            # A choice in a set-up, by whatever member, is no default.
             plain = all(name in _PLAIN or one in _NOTHING_CHOSEN for name, one in pairs(request))
             if method == _NEW and plain:
                 self._default = now.settings
             now.default = self._default
 
     def _set_up(self, name: str) -> Session:
-        """The record of a session that is set up, as somebody has said."""
+        """The record of a session, which counts as set up from now on."""
         session = self.at(name)
         if not session.known:
             session.stands(StandingEvent.SEEN)
@@ -451,7 +456,7 @@ class Sessions:
 
     def entered(self, session: str | None, by: str) -> None:
         """A request of `by` (a component; empty: the user's client) sets a session up or prompts
-        in it: from now on that is no other component's."""
+        in it: from now on the session is no other component's."""
         known = self.get(session)
         # A component behind an alias knows the user's session by the id of another's own.
         if known.client == by:
@@ -502,14 +507,14 @@ class Sessions:
     # -- other agents ----------------------------------------------------------------------------
 
     def said(self, result: bytes) -> Said:
-        """What an agent says of a session that it has just made."""
+        """The reports of an agent about a session that it has just made."""
         said = Said()
         self.hears(said, result)
         said.default = said.settings
         return said
 
     def hears(self, said: Said, params: Raw | bytes) -> None:
-        """An agent says more of a session, by a result or an update."""
+        """An agent reports more of a session, by a result or an update."""
         value = value_of(params)
         told = next(iter(_all(value, "update")), value)
         self._take_modes(said, told)
@@ -518,7 +523,7 @@ class Sessions:
             said.commands = _commands(_all(told, "availableCommands"))
 
     def goes_on(self, session: str, now: Said) -> Said:
-        """A session goes on with an agent that has said this of it; what the former one has."""
+        """A session goes on with the agent of these reports. Returns those of the former agent."""
         known = self.at(session)
         was = Said(*(getattr(known, name) for name in Said.__struct_fields__))
         for name in Said.__struct_fields__:
@@ -539,13 +544,13 @@ def places(session: Session) -> tuple[str, set[str]]:
 
 
 def _said(params: Params) -> str:
-    """All that params say but for the session's id."""
+    """The params as text, but for the session's id."""
     said = [(name, one) for name, one in pairs(value_of(params)) if name not in SESSION_NAMES]
     return str(sorted((name, canonical(one)) for name, one in said))
 
 
 def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
-    """Ids that are known and those that are listed now; if that is too many, the latter alone."""
+    """Ids that are known and those that are listed now; of too many, the latter alone."""
     both = known | listed
     return both if len(both) <= _MOST_LISTED else frozenset(islice(listed, _MOST_LISTED))
 

@@ -1,4 +1,4 @@
-"""Has sessions be set as they are to be: those of components as the agent begins them, and one that
+"""Makes the settings of sessions: of components as the agent begins a session, and of one that
 becomes the user's as the user has chosen."""
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from conductor.core.state import AnswerTo, Lane, Visit
 
 
 class Settling(Part):
-    """The part of a router that sets what is to be set in a session."""
+    """The part of a router that makes the settings of sessions."""
 
     def now(self, lane: Lane, session: str) -> Settings:
-        """What is set in a session that has this id where messages go down by `lane`."""
+        """The settings of a session that has this id where messages go down by `lane`."""
         return self._exchange.sessions.find(self._parts.names.innermost(lane, session)).settings
 
     def bring(self, lane: Lane, session: str, waits: OwnPrompt | Rebind) -> None:
-        """Sets what is not as it is to be; what waits goes on once the agent has answered that."""
+        """Makes the settings that are not as wanted; `waits` goes on once the agent has
+        answered."""
         self._round(Settled(lane, session, waits))
 
     def _wanted(self, settled: Settled) -> Settings:
-        """What is to be set by now."""
+        """The settings that are wanted now."""
         waits = settled.waits
         if isinstance(waits, OwnPrompt):
             return waits.begins
@@ -58,7 +59,7 @@ class Settling(Part):
             self._parts.policed.leave(lane, read_message(which[0], params), pending)
 
     def answered(self, settled: Settled, pending: Visit, member: bytes, body: bytes) -> None:
-        """One setting is answered; after the last it is looked whether all is as wanted."""
+        """One setting is answered; after the last, all settings are compared again."""
         which = settled.open.pop(pending)
         if member == b"error":
             settled.refused[which] = read_error(body).message

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class State(Enum):
-    """Where a request stands with the component that carries it."""
+    """The state of a request with the component that carries it."""
 
     QUEUED = "queued"
     """It waits until the component can be given it."""
@@ -31,7 +31,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a carried request."""
+    """The events of a carried request."""
 
     DELIVERED = "delivered to the component"
     PASSED_ON = "passed on under its id"
@@ -47,7 +47,7 @@ class Event(Enum):
 
 
 class Move(NamedTuple):
-    """One row: where a request goes from a state on an event, and what follows for people."""
+    """One row: a state, an event, the state after it, and the effect in words for people."""
 
     state: State
     event: Event
@@ -133,7 +133,7 @@ ENDS: Final = frozenset(move.state for move in MOVES if move.to is State.CLOSED)
 """The states in which a request may have its answer, or go on without the component."""
 
 MOST_RETRIES: Final = 3
-"""How often a component may ask again for what it got an answer to."""
+"""How often a component may pass on again a request that it got the answer to."""
 
 
 def to(state: State, event: Event) -> State | None:

@@ -1,4 +1,4 @@
-"""Turns of a component's own, and what those hide from the user."""
+"""Turns of a component's own, and the updates that they hide from the user."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class Turns(Part):
     def violation(
         self, policy_state: PolicyState, lane: Lane, session: str | None, pending: Visit
     ) -> Violation | None:
-        """What is wrong with a prompt of the component's own that leaves by `lane` now."""
+        """The violation of a component's own prompt that leaves by `lane` now; None: there is
+        none."""
         if session is None or policy_state.part(session).own is not OwnTurn.NONE:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if policy_state.policy.grants.turns == "unprompted" or self.is_own_session(
@@ -102,7 +103,7 @@ class Turns(Part):
     # -- tool calls of hidden turns ----------------------------------------------------------------
 
     def _hidden(self, policy_state: PolicyState, session: str | None) -> list[Withheld]:
-        """What is withheld of a session of others and its ancestors; None: of all."""
+        """The withheld updates of a session of others and its ancestors; None: of all sessions."""
         parts = policy_state.parts
         line = parts if session is None else self._exchange.sessions.line(session)
         theirs = [
@@ -113,8 +114,9 @@ class Turns(Part):
         return [one for one in theirs if one is not None]
 
     def withhold(self, policy_state: PolicyState, source: Source, message: Message) -> None:
-        """An update goes to the component alone: what tools do is kept. Beside its turns, in a
-        session of its own, it is only known as unseen: that session may become the user's."""
+        """An update goes to the component alone; updates of tools are kept. Outside of its turns,
+        in a session of its own, a call is only known as unseen: this session may become the
+        user's."""
         if message.key not in TOOLS:
             return
         sessions, turn = self._exchange.sessions, self._own_turn(policy_state, message.session)
@@ -129,12 +131,12 @@ class Turns(Part):
 
     @staticmethod
     def rebound(policy_state: PolicyState, names: Callable[[str], str]) -> None:
-        """Sessions have changed places: `names` says what each is called now."""
+        """Sessions have changed places: `names` gives the id of each now."""
         policy_state.parts = {names(id_): part for id_, part in policy_state.parts.items()}
 
     def goes_on(self, policy_state: PolicyState, message: Message) -> bool:
-        """An update goes on past the component. Whether it is about a tool call of which something
-        is withheld, which is to go before."""
+        """An update goes on past the component. Returns whether it is about a tool call with
+        withheld updates, which are to go before."""
         hidden = self._hidden(policy_state, message.session) if message.key in TOOLS else []
         for one in hidden:
             one.begins(message, self._exchange.version)
@@ -143,8 +145,8 @@ class Turns(Part):
     def unhide(
         self, policy_state: PolicyState, session: str | None
     ) -> list[tuple[Source, Message]]:
-        """The user is to see what tools do in a turn of the component in this session (None: in
-        any) from now on. Returns what is withheld of that."""
+        """From now on the user is to see updates of tools in a turn of the component in this
+        session (None: in any). Returns those that are withheld."""
         parts = policy_state.parts
         for id_ in parts if session is None else self._exchange.sessions.line(session):
             if id_ in parts:
@@ -159,8 +161,8 @@ class Turns(Part):
         return [prompt for prompt in prompts if prompt.state in states]
 
     def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
-        """Version 2: whether a turn of the component's own runs in one of the user's, which that
-        holds at `lane`."""
+        """Version 2: whether a turn of the component's own runs in one of the user's, whose prompt
+        the component holds at `lane`."""
         part = policy_state.part(session)
         return part.own is OwnTurn.RUNS and not part.others and bool(self.held(lane, session))
 
@@ -170,8 +172,8 @@ class Turns(Part):
         pending.followers = (*pending.followers, Seen(policy_state, session, own=True))
 
     def stops_own(self, lane: Lane, session: str | None) -> None:
-        """A component cancels its turn in a session: its prompt there, if that still waits until
-        the session is set, goes nowhere."""
+        """A component cancels its turn in a session: its prompt there goes nowhere, if it still
+        waits for the settings of the session."""
         for pending in list(lane.requests.received.values()):
             waits = pending.target is None and pending.is_own and pending.method == PROMPT
             if waits and pending.names == session:
@@ -193,7 +195,7 @@ class Turns(Part):
 
     @staticmethod
     def state_reported(policy_state: PolicyState, session: str | None, params: Params) -> None:
-        """Version 2: what a session is doing; a turn is over when it does nothing."""
+        """Version 2: the agent reports the state of a session; if it is idle, a turn is over."""
         idle = not isinstance(params, UnsetType) and reported_state(params)[1] == "idle"
         if session is not None and idle:
             part = policy_state.at(session)
@@ -203,7 +205,7 @@ class Turns(Part):
             policy_state.settle(session)
 
     def prompt_passed(self, policy_state: PolicyState, session: str | None, pending: Visit) -> None:
-        """Another prompt of a session goes on: what comes now, until that is over, is about it."""
+        """Another prompt of a session goes on: until it is over, updates there are about it."""
         if session is None or not policy_state.prompts:
             return
         part = policy_state.at(session)
@@ -215,7 +217,7 @@ class Turns(Part):
     def heard_alone(self, policy_state: PolicyState, lane: Lane, heading: Heading) -> bool:
         """Whether an update belongs to a turn of the component's own that the client does not see:
         in that session, or in an ancestor of it. Once the agent has asked the user something in it,
-        the client sees what its tools do."""
+        the client sees the updates of its tools."""
         session = self._own_turn(policy_state, heading.session)
         if session is None:
             return False
@@ -227,18 +229,18 @@ class Turns(Part):
             return begun or not self._parts.own_turns.shows(policy_state, session)
         if self._parts.own_turns.shows(policy_state, session):
             return False
-        if heading.key == _STATE:  # within a turn of the user's it may be of what was before
+        if heading.key == _STATE:  # within a turn of the user's it may be of the time before
             return not self.held(lane, session)
         return heading.key in _TEXT
 
     def heard_too(self, policy_state: PolicyState, heading: Heading) -> bool:
-        """Whether an update belongs to one that the client sees."""
+        """Whether an update belongs to a turn of the component's own that the client sees."""
         session = self._own_turn(policy_state, heading.session)
         shown = session is not None and self._parts.own_turns.shows(policy_state, session)
         return shown and heading.key in _TURNS
 
     def _own_turn(self, policy_state: PolicyState, session: str | None) -> str | None:
-        """The session, it or an ancestor, in which a prompt of the component's own runs alone."""
+        """The session, this or an ancestor, in which a prompt of the component's own runs alone."""
         if policy_state.own_turns:
             for id_ in self._exchange.sessions.line(session):
                 part = policy_state.part(id_)
@@ -257,7 +259,7 @@ def _ended(policy_state: PolicyState, session: str) -> None:
 
 
 def _is_over(policy_state: PolicyState, session: str) -> None:
-    """What is withheld in a session is kept no more."""
+    """The withheld updates of a session are kept no more."""
     part = policy_state.part(session)
     if part.withheld is not None and not part.withheld.over():
         part.withheld = None

@@ -1,8 +1,8 @@
-"""What a component's hidden turn keeps from the client: the updates of tool calls.
+"""The updates of tool calls that a component's hidden turn keeps from the client.
 
-What an approval rests on is never hidden. So these updates are kept, and go on before the agent
-asks anything of the user. Of what is beyond the bounds only the ids are known: a question about
-such a call is refused.
+An approval rests on such updates, so none is hidden then. They are kept, and go on before the agent
+asks anything of the user. Of calls beyond the bounds only the ids are known: a question about such
+a call is refused.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from conductor.core.policy.headings import Message, size_of
 from conductor.core.policy.key_table import TOOL_KINDS, update
 
 MOST_CALLS: Final = 64
-"""Tool calls of one hidden turn with updates that are kept, at most …"""
+"""The most tool calls of one hidden turn with updates that are kept."""
 MOST_BYTES: Final = 1024 * 1024
-"""… and bytes of these updates."""
+"""The most bytes of these updates."""
 _MOST_LOST: Final = 1024
-"""Tool calls of one session, at most, of which it is known that their updates are kept no more."""
+"""The most tool calls of one session that are known as lost: their updates are kept no more."""
 _LONGEST_ID: Final = 256
-"""Characters of an id in that list; a longer one is a part of no list."""
+"""The most characters of the id of a lost call; a longer id is not remembered."""
 
 TOOLS: Final = frozenset(map(update, ("tool_call", "tool_call_update", *TOOL_KINDS)))
-"""Keys of the updates that say what tools do."""
+"""Keys of the updates about the work of tools."""
 _BEGINS: Final = update("tool_call")
 _OVER: Final = ("completed", "failed")
 
@@ -45,7 +45,7 @@ _update: Final = json_text.Decoder(_Update)
 
 
 class Withheld:
-    """What is withheld in one session, in order."""
+    """The updates that are withheld in one session, in order."""
 
     __slots__ = ("_bytes", "_calls", "_hiding", "_kept", "_lost", "_too_many")
 
@@ -58,10 +58,10 @@ class Withheld:
         self._calls: dict[str, bool] = {}
         """The calls of this turn of which nothing is lost: whether each is finished."""
         self._lost: dict[str, bool] = {}
-        """The calls that cannot be shown any more; likewise."""
+        """The calls that cannot be shown any more: whether each is finished."""
         self._too_many = False
-        """Whether more is lost in this turn than that list has, or what names no call, say the
-        command of a terminal: it may be of any call."""
+        """Whether more calls are lost in this turn than `_lost` has, or an update that names no
+        call, say the command of a terminal: it may be of any call."""
 
     def keep(self, source: Any, message: Message) -> None:
         """The client does not get an update of a tool call.
@@ -87,7 +87,7 @@ class Withheld:
             self._calls[call] = done or self._calls.get(call, False)
 
     def _lose(self, call: str | None, *, done: bool) -> None:
-        """A call cannot be shown any more. Of what names no call nobody knows whose it is."""
+        """A call cannot be shown any more. None: the update names no call, so it may be of any."""
         if call is None or len(call) > _LONGEST_ID or len(self._lost) >= _MOST_LOST:
             self._too_many = True
         else:
@@ -98,12 +98,12 @@ class Withheld:
             self._hiding.discard(call)
 
     def about(self, call: object) -> bool:
-        """Whether updates of a call are kept, so that what follows them may not go on alone."""
+        """Whether updates of a call are kept, so that later ones may not go on alone."""
         return call in self._hiding
 
     def begins(self, message: Message, version: int | None) -> None:
-        """The client gets an update: a call that begins by it is another than the lost one. In
-        version 2 no update says that a call begins, so there a lost one stays lost until it is
+        """The client gets an update: a call that begins by it is another than the lost call. In
+        version 2 no update says that a call begins, so there a lost call stays lost until it is
         finished."""
         if self._lost and (
             message.key == _BEGINS or (version == 2 and _call(message.params).status in _OVER)
@@ -132,7 +132,7 @@ class Withheld:
 
 
 def _call(params: Params) -> _Call:
-    """What an update says about its call; nothing, where that cannot be read."""
+    """The call in an update; an empty one, where the update cannot be read."""
     read = _update.find(params)
     return _Call() if read is None else read.update
 

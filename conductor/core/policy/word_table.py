@@ -58,7 +58,7 @@ _DOWN, _UP = Direction.DOWN, Direction.UP
 
 
 class Object(msgspec.Struct, frozen=True):
-    """What a conversation has: its keys, and what a person calls it."""
+    """A part of a conversation: its keys, and its name for people."""
 
     says: str
     down: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ SAYS: Final = {
     "see": "read {}",
 }
 _SAID: Final = {"add:echoes": "show words as if YOU had written them"}
-"""What a word lets a component do, where its verb does not say it."""
+"""The sentences of words for which the sentence of the verb would not do."""
 _APART: Final = {
     ("change", PROMPT): AMEND,
     **{("change", method): CARRY for method in SETUP},
@@ -161,7 +161,7 @@ class Word(msgspec.Struct, frozen=True):
 
     name: str
     says: str
-    """What it lets a component do at worst, after "it may"."""
+    """The worst act that it allows, to stand after "it may"."""
     own: tuple[Rule, ...] = ()
     grant: tuple[str, Any] | None = None
     """A name of `Grants` and a value there."""
@@ -179,7 +179,7 @@ class Word(msgspec.Struct, frozen=True):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Its cells: who may change or answer a message also sees that."""
+        """Its cells: a component that may change or answer a message also sees the message."""
         seeing = CARRY | ANSWER | AMEND
         return tuple(
             Rule(r.direction, r.key, r.rights | COPY if r.rights & seeing else r.rights)
@@ -188,7 +188,7 @@ class Word(msgspec.Struct, frozen=True):
 
     @property
     def grants(self) -> Grants:
-        """What it gives of the named grants."""
+        """The named grants that it gives."""
         given: dict[str, Any] = {} if self.grant is None else {self.grant[0]: self.grant[1]}
         return Grants(**given)
 
@@ -202,7 +202,7 @@ class Word(msgspec.Struct, frozen=True):
 
 
 def _cells(grant: str, word: str = "") -> tuple[Rule, ...]:
-    """What rows give by a named grant; of `editor` by one word of that."""
+    """The cells that rows give by a named grant; of `editor`, by one word of it."""
     return tuple(
         Rule(row.direction, key, row.grants[grant])
         for row in ROWS
@@ -294,14 +294,14 @@ class Family(msgspec.Struct, frozen=True):
 
     verb: str
     shown: str
-    """What stands for the scope."""
+    """The placeholder of the scope."""
     says: str
     pattern: str = ""
-    """Of the scope; empty: `conductor.core.policy.scopes` reads that."""
+    """The pattern of the scope; empty: `conductor.core.policy.scopes` reads the scope."""
     grant: str = ""
     """The name in `Grants`; empty: a service, or an agent."""
     says_of_sockets: str = ""
-    """In place of `says`, of a scope that is a socket of this machine."""
+    """The sentence in place of `says`, for a scope that is a socket of this machine."""
 
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
@@ -324,7 +324,7 @@ FAMILIES: Final = {
         Family("read", "GLOB", "read files in the folders of your sessions: {}"),
     )
 }  # fmt: skip
-"""By verb, the worst first."""
+"""The families by verb, the worst first."""
 
 SETS: Final[dict[str, tuple[str, ...]]] = {
     "none": (),
@@ -351,7 +351,7 @@ SET_SAYS: Final = {
     "full": "may do everything but what is guarded",
     TRUSTED: "may do everything to the conversation; nothing is enforced",
 }
-"""What each set is, in a sentence after "it"."""
+"""A sentence about each set, to stand after "it"."""
 
 FORBIDDING: Final[dict[str, tuple[str, ...]]] = {
     "away": ("prompt:anytime", "prompt:unseen", "peer"),

@@ -91,7 +91,7 @@ _SETTING: Final = re.compile(r"\{config\.(\w+)\}")
 
 @lru_cache(maxsize=1024)
 def word(name: str) -> Word:
-    """The right of a name that is no set. Raises `ValueError` saying what is wrong with it."""
+    """The right of a name that is no set. Raises `ValueError` with the fault of the name."""
     if name in TABLE:
         return TABLE[name]
     verb, colon, scope = name.partition(":")
@@ -129,7 +129,7 @@ def _scoped(name: str, family: Family, scope: str) -> Word:
 
 
 def sentence(family: Family, scope: str) -> str:
-    """What a word of a family lets a component do, with a place for the scope."""
+    """The sentence about a word of a family, with a place for the scope."""
     if family.says_of_sockets:
         from conductor.core.policy import scopes
 
@@ -203,7 +203,7 @@ def read_denied(value: Any) -> tuple[str, ...]:
     return names
 
 
-# -- what words give -------------------------------------------------------------------------------
+# -- the rights that words give --------------------------------------------------------------------
 
 
 def rules_of(words: Iterable[str]) -> tuple[Rule, ...]:
@@ -230,12 +230,12 @@ def policy(*words: str, **more: Any) -> Policy | None:
 
 
 def services(words: Iterable[str]) -> frozenset[str]:
-    """Those of the words that are rights of the world: services, and what they reach."""
+    """The words among these that are rights of the world: services, with their scopes."""
     return frozenset(name for name in flat(words) if word(name).is_service)
 
 
 def beyond(name: str) -> bool:
-    """Whether a word is about what is not the conversation: a service, or another agent."""
+    """Whether a word is about something outside the conversation: a service, or another agent."""
     return word(name).is_service or name.partition(":")[0] in AGENTS
 
 
@@ -302,7 +302,7 @@ def filled(names: Iterable[str], settings: Mapping[str, Any]) -> tuple[str, ...]
 
 
 def meaning(*names: str) -> str:
-    """What words mean in this release: short text that changes when their cells do."""
+    """The meaning of words in this release: a short text that changes when their cells do."""
     import zlib  # for agreements alone
 
     cells = [(r.direction.value, r.key, r.rights) for r in rules_of(names)]
@@ -337,7 +337,7 @@ def _hits(denied: str, held: Word) -> bool:
     if denied in VERBS:
         return any(rule.rights & VERBS[denied] for rule in held.rules)
     if denied in ALL_VERBS:
-        return False  # what a word includes is of the word's own verb
+        return False  # the words that a word includes are of its own verb
     other = word(denied)
     if other.verb == held.verb and not other.own and held.verb in FAMILIES:
         return _hits_scope(other, held)
@@ -374,7 +374,7 @@ def is_denied(name: str, denied: Iterable[str]) -> bool:
 
 
 def cure(name: str, denied: Mapping[str, str]) -> str:
-    """What gives a component a word, for people. `denied`: the words that are denied it, each with
+    """How to give a component a word, for people. `denied`: the words that are denied it, each with
     who denies it."""
     if name == TRUSTED:
         return f"only `,only={TRUSTED}` lets it"
