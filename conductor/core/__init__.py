@@ -1,10 +1,11 @@
 """The pure core: bytes of one peer go in, effects come out. No waiting, no clock, no logging.
 
 docs/architecture.md lists its modules. They import each other in no circle, and `parts` alone names
-all that a router is made of.
+all parts of a router.
 
-The package itself gives names for what goes in and out. Who runs a router takes
-`conductor.core.router`: the engine is the larger part, and a chain loads it once its agent starts.
+The package itself gives names for the values that go in and out. A program that runs a router
+imports `conductor.core.router`: the engine is the larger part, and a chain loads it once its agent
+starts.
 """
 
 from conductor.core.component import UPSTREAM, Component

@@ -7,8 +7,8 @@ gives the time.
 A message that waits to be delivered has a *cause*. A message from outside a host of guests costs no
 component anything: a user waits for it. A message that guests make of it counts as caused from
 outside too, for as many deliveries as a message needs to pass the chain. After that, and where a
-component gets answers to request after request of its own, a message is the component's own: it is
-delivered when nothing from outside waits, and when its sender's account allows it.
+component gets answers to request after request of its own, a message is the component's own. Such
+a message is delivered when nothing from outside waits, and when its sender's account allows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAR: Final = 64
 """Most deliveries that one message from outside may cause, one after the other."""
 
 SPARE: Final = 6
-"""How many more deliveries than it has guests to pass a message from outside may cause."""
+"""A message from outside may cause so many more deliveries than it has guests to pass."""
 
 TOGETHER: Final = 50
 """Percent of the processor's time for all that the components of a host do of their own."""
@@ -101,11 +101,11 @@ class Account:
         self._messages = Bucket(float(self.allowance.own_messages))
 
     def spend_time(self, seconds: float, now: float) -> None:
-        """It has used processor time of its own."""
+        """The component has used processor time of its own."""
         self._time.spend(seconds, now)
 
     def spend_messages(self, number: int, size: int, now: float) -> None:
-        """It has sent `number` messages of its own, of `size` bytes in all."""
+        """The component has sent `number` messages of its own, of `size` bytes in all."""
         self._messages.spend(max(0, number) + max(0, size >> _LARGE), now)
 
     def due(self, now: float) -> float:

@@ -59,7 +59,7 @@ class Component(msgspec.Struct, frozen=True):
     configure: bytes | None = None
     """JSON of the params of the `configure` notification; None: none is sent."""
     policy: Policy | None = None
-    """What it may do to the conversation; None: anything (trusted)."""
+    """Its policy in the conversation; None: it may do anything (trusted)."""
     instance: str = ""
     """Which instance of it this is, if not the first."""
     kept: bytes = b"{}"
@@ -114,12 +114,12 @@ def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
     """Who set the setting that a component refuses, to stand behind its words: ` (FILE, line N)`.
 
     Args:
-        set_by: Who set each of its settings, by key, each of its limits, by `limits.NAME`, and what
-            has no name, by an empty key.
+        set_by: Who set each of its settings, by key, each of its limits, by `limits.NAME`, and all
+        that has no name, by an empty key.
         text: Its words. It refuses the settings that they name in quotes, or has exceeded the limit
         that they name.
         starting: Whether it has yet to take its role: words that name nothing then are about all
-            of its settings. Later they are about none: what a running component says goes to
+            of its settings. Later they are about none: the words of a running component go to
             others, who need not know the user's files.
     """
     settings = [key for key in set_by if not key.startswith(LIMITS)] if starting else []

@@ -1,6 +1,6 @@
-"""The path of every message: a frame is read, and dispatched by what it is.
+"""The path of every message: a frame is read, and dispatched by its kind.
 
-Everything a peer sends takes this path in arrival order, answers included, so nothing overtakes
+All messages of a peer take this path in order of arrival, answers included, so none overtakes
 (`docs/architecture.md` walks one message through it).
 """
 

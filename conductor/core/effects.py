@@ -221,7 +221,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     own: bool = False
     """The conductor made it in its sender's stead."""
     lost: bool = False
-    """It went to nobody."""
+    """The message went to nobody."""
     whole: int = 0
     """Bytes of the payload, where only its session was kept."""
     read: float = 0.0
@@ -270,7 +270,7 @@ class Adapted(msgspec.Struct, frozen=True):
     text: str
     """A sentence."""
     again: bool
-    """It got words for blocks of this type in this session before."""
+    """Whether `peer` got words for blocks of this type in this session before."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -296,7 +296,7 @@ class Closure(msgspec.Struct, frozen=True):
     text: str
     """A sentence."""
     hint: str = ""
-    """What to do next."""
+    """A hint what to do next."""
     data: dict[str, Any] = {}
     """Details for the data of errors."""
 

@@ -81,8 +81,8 @@ def _is_own(pending: Visit) -> bool:
 
 
 def _folders(params: Params) -> list[str]:
-    """The folders of a set-up; the root, which is nobody's, where they cannot be read: a host that
-    has been taken over sends what no guard has seen."""
+    """The folders of a set-up; if they cannot be read, the root, which is nobody's: a host that has
+    been taken over sends set-ups that no guard has seen."""
     members = read_members(params) or {}
     try:
         held = [json_text.decode(members[name]) for name in _FOLDERS if name in members]

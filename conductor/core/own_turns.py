@@ -331,7 +331,7 @@ class OwnTurns(Part):
             self._end(turn)
 
     def late(self, turn: QueuedTurn) -> None:
-        """Others have waited too long for a turn: the agent is to stop what it does in it."""
+        """Others have waited too long for a turn: the agent is to stop its work in this turn."""
         peer, guest = turn.owner
         text = f"{_name(peer, guest)} had a turn while others waited for {MOST_WAIT:.0f} s: it ends"
         self._exchange.log("warning", peer, text)

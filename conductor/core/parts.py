@@ -63,8 +63,8 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Collection[str] = ()
     """Names of MCP servers, besides those of the components, that only their owners may use."""
     first_number: int = 0
-    """Where the numbers of messages begin in a host of guests that reports what passes between
-    them (`conductor.core.tracing`)."""
+    """The first number of messages in a host of guests that reports the messages between them
+    (`conductor.core.tracing`)."""
     propagating: bool = False
     """Whether requests to the agent are `Propagate` effects."""
     resolving: bool = False
@@ -171,5 +171,5 @@ class Parts:
 
 
 _MADE: Final = {name: at for name, at in Parts.__annotations__.items() if "." in at}
-"""Where the class of each part is. A part is made when somebody first asks for it: the first
+"""The place of the class of each part. A part is made when somebody first asks for it: the first
 message of a chain needs few parts, and an editor waits for its answer."""

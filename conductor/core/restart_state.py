@@ -96,6 +96,6 @@ class Due(Generic[T]):
         due: dict[T, None] = dict.fromkeys(
             name for when, name in sorted(self._waiting) if when <= now
         )
-        # What is left of a sorted list is a heap.
+        # A part of a sorted list is a heap.
         self._waiting = sorted(each for each in self._waiting if each[1] not in due)
         return list(due)

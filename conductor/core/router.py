@@ -270,7 +270,7 @@ class Router:
         self._parts.rearranging.rearrange(reason, owned or {})
         return self._exchange.taken()
 
-    # -- what happens to peers -------------------------------------------------------------------
+    # -- peers -----------------------------------------------------------------------------------
 
     def closed(self, name: str, reason: Closure) -> Effects:
         """A peer is gone: the requests that wait for it are answered, and its own are withdrawn."""

@@ -84,7 +84,7 @@ def too_large(name: str, size: int, service_bytes: int) -> str | None:
 
 
 def where_of(name: str, params: Params) -> str:
-    """Where outside of the chain a call has its effect; empty: its params do not say."""
+    """The place outside of the chain where a call has its effect; empty: its params do not say."""
     known = size_of(params) <= _MOST_LOOKED_AT
     return text_of(member_at(params, CALLS[name].outside))[:_MOST_WHERE] if known else ""
 

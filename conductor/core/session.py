@@ -137,10 +137,10 @@ class TurnState(Enum):
     OPEN = "open"
     """Its owner may prompt, and others wait."""
     ENDING = "ending"
-    """It is ended; others wait until its last prompt is over."""
+    """The turn is ended; others wait until its last prompt is over."""
     STOPPED = "stopped"
-    """It is ended, since others have waited for too long. Until it is over, no turn that would nest
-    begins."""
+    """The turn is ended, since others have waited for too long. Until it is over, no turn that
+    would nest begins."""
     OVER = "over"
 
 
@@ -326,7 +326,7 @@ class Session(msgspec.Struct, eq=False):
     payer: str = ""
     """The user's session for which the component has opened it: its account pays for prompts."""
     most_prompts: int = MOST_PROMPTS
-    """How many each component may send until the user prompts again."""
+    """How many prompts each component may send until the user prompts again."""
     sent: dict[str, int] = {}
     """How many prompts each component has sent."""
     spent: dict[str, int] = {}

@@ -107,7 +107,7 @@ class Batch:
 
 
 class Source(msgspec.Struct, eq=False):
-    """Where a notification comes from."""
+    """The origin of a notification."""
 
     lane: Lane
     number: int
@@ -324,8 +324,8 @@ class Visit(Request, eq=False):
     upstream: Answer | None = None
     """The answer to the request that the component passed on; of a copy, the original's answer."""
     held: WaitingInOrder | None = None
-    """That answer, where it goes past the component and has to wait for it; of a copy, what waits
-    for it."""
+    """That answer, where it goes past the component and has to wait for it; of a copy, the message
+    that waits for the copy."""
     excused: Excuse | None = None
     retries: int = 0
     passed_on_by: tuple[Visit, ...] = ()
@@ -625,10 +625,11 @@ class DialectState(Enum):
 
 
 class Life(Enum):
-    """Where a component stands between its start and its end."""
+    """The states of a component between its start and its end."""
 
     STARTING = "starting"
-    """It cannot be written to: its dialect is not known, or it is to launch its successor."""
+    """The component cannot be written to: its dialect is not known, or it is to launch its
+    successor."""
     READY = "ready"
     RESTARTING = "restarting"
     """Another instance takes the role anew; messages for it wait until then. A component that is to

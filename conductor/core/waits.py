@@ -144,7 +144,7 @@ class Waits(Part):
         more."""
         in_flight = lane.in_flight
         if in_flight.releasing or not in_flight.waiting:
-            return  # a loop that runs already sends what becomes free meanwhile
+            return  # a loop that runs already sends those that become free meanwhile
         in_flight.releasing = True
         while in_flight.waiting and (waiting := in_flight.freed()) is not None:
             self.go_on(waiting)

@@ -36,8 +36,8 @@ _LIFE: Final[dict[str, tuple[str, ...]]] = {
 }
 
 PROMISES: Final[dict[str, tuple[str, ...]]] = {
-    # ACP v1; an empty tuple is a container that promises nothing by itself, or what is always
-    # there: every proxy shows MCP over ACP, the conductor bridges it.
+    # ACP v1; an empty tuple is a container that promises nothing by itself, or a capability that
+    # is always there: every proxy shows MCP over ACP, the conductor bridges it.
     "/loadSession": ("session/load",),
     "/mcpCapabilities": (),
     "/mcpCapabilities/acp": (),

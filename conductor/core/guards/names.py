@@ -126,8 +126,8 @@ def is_misspelled(method: str) -> bool:
 def is_unknown(method: str) -> bool:
     """Whether a method is neither known nor an extension's.
 
-    No unknown method of MCP over ACP counts as an extension: nobody has judged what it would do
-    with a server's address.
+    No unknown method of MCP over ACP counts as an extension: nobody has judged its use of a
+    server's address.
     """
     if method in KNOWN:
         return False

@@ -33,7 +33,7 @@ SKILL: Final = "skill"
 """The type of a block by which a user calls a skill of the agent's."""
 _SKILL: Final = frozenset({"type", "name", "_meta"})
 _TYPES: Final = ("text", "image", "audio", "resource_link", "resource", SKILL)
-"""The types of blocks of both versions of ACP; nobody knows what others mean to an agent."""
+"""The types of blocks of both versions of ACP; nobody knows the meaning of others to an agent."""
 
 UNSEEN: Final = (
     r"\s\x00-\x1f\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
@@ -83,7 +83,7 @@ def blocks(attempt: Attempt) -> tuple[list[Json], list[Json]]:
     return (before if isinstance(before, list) else []), after
 
 
-# -- the parts of a prompt that stay ---------------------------------------------------------------
+# -- what stays of a prompt ------------------------------------------------------------------------
 
 
 def options_kept(attempt: Attempt) -> Breaches:

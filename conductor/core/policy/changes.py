@@ -135,8 +135,8 @@ def request(exchange: Exchange, carried: Visit, params: Params, pending: Visit) 
 
 @_audit
 def answer(exchange: Exchange, carried: Visit, member: bytes, body: bytes) -> None:
-    """A component has answered a request: by itself, or with what came back, maybe changed, or too
-    late."""
+    """A component has answered a request: by itself, or with the answer that came back, maybe
+    changed, or too late."""
     lane, upstream = carried.lane, carried.upstream
     if not _audited(exchange, lane):
         return

@@ -83,8 +83,7 @@ class Excuse(Enum):
 
 
 class Request(msgspec.Struct, eq=False, kw_only=True):
-    """A request that a component is to have: what tells it from others, its state, and its place in
-    the order."""
+    """A request that a component is to have: its marks, its state, and its place in the order."""
 
     params: Params = UNSET
     heading: Heading = NO_HEADING
@@ -113,7 +112,7 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
         self.state = TABLE[self.state, event]
 
     def closes(self) -> None:
-        """It has its answer, or goes its way without the component, whatever has led to that."""
+        """The request has its answer, or goes its way without the component."""
         assert self.state in ENDS
         self.state, self.frame = State.CLOSED, b""
 

@@ -118,7 +118,7 @@ def session_of(params: Params) -> str | None:
 def heading(method: str, params: Params, session: str | None = None) -> Heading:
     """Reads a message's key, session and detail; never raises, whatever the bytes.
 
-    `session`: what `session_of` reads of the params, where somebody has read that already.
+    `session`: the result of `session_of` for the params, where somebody has it already.
     """
     if method == UPDATE:
         read = _session_update.find(params)

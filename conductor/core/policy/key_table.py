@@ -8,8 +8,9 @@ A component has one of three modes for each key:
     carry   the message goes through the component, which may change it within the row's rule
 
 and beside the mode it holds rights: `answer` (instead of passing on), `amend` (change the result on
-its way back), `drop`, `originate`. A row names what the set `full` holds, what single words may add
-to that, and what each named grant adds. `conductor.core.policy.words` has the words for all of it.
+its way back), `drop`, `originate`. A row names the rights of the set `full`, those that single
+words may add, and those of each named grant. `conductor.core.policy.words` has the words for all of
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 
 
 class Direction(Enum):
-    """Where a message goes: `down` towards the agent, `up` towards the client."""
+    """The direction of a message: `down` towards the agent, `up` towards the client."""
 
     DOWN = "down"
     UP = "up"
@@ -157,7 +158,7 @@ def matches(name: str, key: str) -> bool:
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One row of the table: keys of one direction (a key may end in `*`) and what may be held."""
+    """One row of the table: keys of one direction (a key may end in `*`) and the rights on them."""
 
     direction: Direction
     keys: tuple[str, ...]

@@ -186,8 +186,8 @@ class PolicyState(msgspec.Struct, eq=False):
             self.parts.pop(session, None)
 
     def closes(self, session: str) -> None:
-        """It closes a session: the user is asked nothing there any more, so withheld updates of the
-        session are forgotten."""
+        """The component closes a session: the user is asked nothing there any more, so withheld
+        updates of the session are forgotten."""
         self.at(session).withheld = None
         self.settle(session)
 

@@ -497,7 +497,8 @@ class Sessions:
                 session.folders, session.parent = _folders(update), names[0]
 
     def _listed(self, name: str, listing: Json, chosen: Settings | None = None) -> None:
-        """The agent has listed its options, or named its mode, and has set what was `chosen`."""
+        """The agent has listed its options, or named its mode, and has made the settings
+        `chosen`."""
         session = self._set_up(name)
         self._take_modes(session, listing)
         session.settings = {**session.settings, **(chosen or {}), **guards.modes.shown(listing)}

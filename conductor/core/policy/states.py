@@ -13,15 +13,15 @@ class State(Enum):
     """The state of a request with the component that carries it."""
 
     QUEUED = "queued"
-    """It waits until the component can be given it."""
+    """The request waits until the component can be given it."""
     GIVEN = "given"
     """The component has it."""
     PASSED = "passed"
-    """Those after the component have it."""
+    """The peers behind the component have it."""
     RETURNED = "returned"
     """The component has the answer that came back."""
     STOPPED = "stopped"
-    """It was cancelled while the component had it, or its answer."""
+    """The request was cancelled while the component had it, or its answer."""
     CLOSED = "closed"
     """No component has it: it has its answer, or goes its way without the component."""
 
@@ -126,9 +126,9 @@ TABLE: Final = {(move.state, move.event): move.to for move in MOVES}
 IN_HAND: Final = (State.GIVEN, State.RETURNED)
 """The component has the request, or its answer."""
 IN_FRONT: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
-"""Those after the component have not got the request."""
+"""The peers behind the component have not got the request."""
 STOPPABLE: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
-"""A cancellation concerns the component, and not only those after it."""
+"""A cancellation concerns the component, and not only the peers behind it."""
 ENDS: Final = frozenset(move.state for move in MOVES if move.to is State.CLOSED)
 """The states in which a request may have its answer, or go on without the component."""
 

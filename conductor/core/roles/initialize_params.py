@@ -284,7 +284,8 @@ def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
 
 
 def _merged(there: Raw, value: Raw, depth: int = 1) -> Raw:
-    """A member of two answers as one: the value that is there, and what `value` has beyond it."""
+    """A member of two answers as one: the value that is there, and the members of `value` beyond
+    it."""
     if there in _NOTHING:
         return value
     inner, more = read_members(there), read_members(value)
