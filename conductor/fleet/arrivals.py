@@ -1,7 +1,7 @@
-"""What has come from the bus for the connections of a gateway or a worker.
+"""Packets from the bus for the connections of a gateway or a worker.
 
-All of it comes one after the other, whoever it is of. So it is sorted at once, which costs little,
-and looked at when it is the turn of its principal.
+Packets of all principals come in one line. So a packet is sorted at once, which costs little,
+and is looked at when it is the turn of its principal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from conductor.errors import place_of
 from conductor.transports.turns import Turns
 
 _PACKETS: Final = 8
-"""Packets that are taken in one go."""
+"""The most packets that are taken in one go."""
 
 
 class Arrivals:
@@ -46,14 +46,14 @@ class Arrivals:
             arriving.end()
 
     def packet(self, subject: str, packet: bytes) -> None:
-        """Something has come for a connection; of one that is over it is dropped."""
+        """A packet has come for a connection; it is dropped if the connection is over."""
         arriving = self._connections.get(subject.rpartition(".")[2])
         if arriving is not None:
             arriving.came(packet)
 
 
 class _Arriving:
-    """What comes of one connection."""
+    """The packets that come for one connection."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class _Arriving:
         self._turns, self._principal, self._log = turns, principal, log
         self._take, self._waits = take, waits
         self._packets: deque[bytes] = deque()
-        """Those that wait for their turn …"""
+        """The packets that wait for their turn."""
         self._size = 0
-        """… and their bytes: as many as the window of their link, at most."""
+        """The bytes of the waiting packets: at most the window of their link."""
 
     def came(self, packet: bytes) -> None:
         """Takes a packet, now or later."""
@@ -101,5 +101,5 @@ class _Arriving:
             self._take(packet)
 
     def end(self) -> None:
-        """What waits is dropped."""
+        """Drops the waiting packets."""
         self._packets.clear()

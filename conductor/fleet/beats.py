@@ -1,4 +1,4 @@
-"""Who lives: gateways and workers show it four times a second, to those who ask for it.
+"""Watches which gateways and workers live: each beats four times a second, for those who ask.
 
 A beat counts as missed only where NATS has answered a ping meanwhile. While NATS stands still, or
 is away, or this process stands still, nobody misses anything.
@@ -17,14 +17,14 @@ from conductor.fleet.bus import Bus, End, Unanswered
 EVERY: Final = 0.25
 """Seconds between two beats."""
 MISSED: Final = 3
-"""So many beats that do not come, and NATS is asked for their process, which may be gone …"""
+"""After so many missed beats NATS is asked for their process, which may be gone."""
 LOST: Final = 16
-"""… and so many that it stands still: its machine may be busy, or its server of a cluster stands
-still, and it comes to another one."""
+"""After so many missed beats a process counts as standing still: its machine may be busy, or its
+server of a cluster stands still, and the process will come to another server."""
 _BEGINS: Final = -4
-"""What is missed of one that is new: it has time for its first beat …"""
+"""The count of missed beats for a new process: this leaves time for its first beat."""
 _RETURNED: Final = -8
-"""… and more after NATS was away: it may come back later than this process."""
+"""The same after NATS was away: other processes may come back later than this process."""
 _NOBODY: Final = "-"
 """In the place of a connection."""
 
@@ -32,7 +32,7 @@ _NOBODY: Final = "-"
 class _Watched:
     def __init__(self) -> None:
         self.missed = _BEGINS
-        """Beats that should have come since the last one."""
+        """The beats that should have come since the last beat."""
         self.watchers: dict[object, Callable[[], None]] = {}
         self.end: End | None = None
 
@@ -41,7 +41,7 @@ class Beats:
     """Watches processes of one kind, `gateway` or `worker`, and shows that this one lives.
 
     Attributes:
-        lag: Called when this process itself has stood still, so others may think that it is lost.
+        lag: Called when this process itself has stood still: others may think that it is lost.
     """
 
     def __init__(self, bus: Bus, kind: str, watched: str, id_: str) -> None:

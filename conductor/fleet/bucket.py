@@ -43,14 +43,14 @@ class Bucket:
 
     @contextlib.contextmanager
     def _asked(self) -> Iterator[None]:
-        """Says what is wrong where NATS does not answer as it should. Raises `Unkept`."""
+        """Gives the reason where NATS does not answer as it should. Raises `Unkept`."""
         try:
             yield
         except (errors.Error, OSError, TimeoutError) as error:
             raise self._unkept(self._name, error) from None
 
     async def born(self) -> int:
-        """When it was made, in milliseconds: where NATS has lost it, it is another one."""
+        """When the bucket was made, in milliseconds. A bucket made anew has another time."""
         with self._asked():
             info = await self._js.stream_info(STREAM + self._name)
         return int(info.created.timestamp() * 1000) if info.created is not None else 0
@@ -70,7 +70,7 @@ class Bucket:
             return await self._values.put(key, value)
 
     async def create(self, key: str, value: bytes) -> int:
-        """Sets a key that has no value; the revision, 0: it has one."""
+        """Sets a key that has no value. Returns the revision; 0: the key has a value."""
         with self._asked():
             try:
                 return await self._values.create(key, value)
@@ -100,8 +100,8 @@ class Bucket:
             await self._js.purge_stream(STREAM + self._name, subject=self._prefix + key)
 
     async def keys(self, pattern: str) -> list[str]:
-        """The keys that fit a pattern, in which `*` stands for any word; also those that `delete`
-        has left a mark of."""
+        """The keys that fit a pattern, in which `*` stands for any word; also the keys for which
+        `delete` has left a mark."""
         with self._asked():
             info = await self._js.stream_info(
                 STREAM + self._name, subjects_filter=self._prefix + pattern

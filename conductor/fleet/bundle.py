@@ -1,10 +1,10 @@
-"""A bundle: what a pool runs, as an OCI artifact of one layer, signed as packages are.
+"""A bundle: all that a pool runs, as an OCI artifact of one layer, signed as packages are.
 
     oci://HOST/NAME@sha256:HEX    in a registry
     FOLDER@sha256:HEX             in a folder that is an OCI image layout, also without `@sha256:…`
 
 The layer is a `.tar.gz` of the files. The digest of the manifest names the bundle: the same content
-is the same digest. What is read here may come from anybody: the manifest is compared with the
+is the same digest. The files read here may come from anybody: the manifest is compared with the
 digest, its signature with the keys, and the layer with the manifest, before anything is unpacked.
 """
 
@@ -44,12 +44,12 @@ _FORM: Final = artifact.Form("bundle", {LAYER: CONFIG}, MOST)
 _MOST_LISTED: Final = 64
 """Manifests of a folder among which the bundle is looked for."""
 IN_FOLDER: Final = Reference("", "", "latest")
-"""The tag of a bundle in a folder: tools that copy it ask for one."""
+"""The tag of a bundle in a folder: tools that copy a bundle ask for a tag."""
 _PINNED: Final = re.compile(r"(.+)@(sha256:[0-9a-f]{64})", re.DOTALL)
 
 
 class BundleError(ConductorError):
-    """A bundle that nobody may use; `reason` is one word for it, which a program may compare."""
+    """A bundle that nobody may use; `reason` is one word that a program may compare."""
 
     def __init__(self, reason: str, text: str, hint: str) -> None:
         super().__init__(text, hint)
@@ -57,7 +57,7 @@ class BundleError(ConductorError):
 
 
 class Where(msgspec.Struct, frozen=True):
-    """Where a bundle is, and which one it is."""
+    """The place of a bundle, and its tag or digest there."""
 
     place: str
     """`oci://HOST/NAME`, or the path of a folder."""
@@ -79,7 +79,7 @@ class Where(msgspec.Struct, frozen=True):
         return Where(self.place, "", digest)
 
     def repository(self) -> Repository:
-        """What holds it."""
+        """The folder or registry that holds the bundle."""
         if self.is_folder:
             return Layout(self.place)
         host, _, name = self.place.removeprefix(SCHEME).partition("/")
@@ -116,7 +116,7 @@ def made(files: Mapping[str, File]) -> Made:
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """A bundle as it came, with what proves it."""
+    """A bundle as it came, with its signature."""
 
     manifest: bytes
     layer: bytes
@@ -129,7 +129,7 @@ class Bundle(msgspec.Struct, frozen=True):
         return artifact.digest_of(self.manifest)
 
     def holds(self, digest: str, keys: Sequence[Demand]) -> bool:
-        """Whether it is the bundle of this digest, and one of these keys has signed it."""
+        """Whether the bundle has this digest, and one of these keys has signed it."""
         offers = [] if self.offer is None else [self.offer]
         try:
             signed_by(self.manifest, offers, keys, "it")
@@ -140,17 +140,17 @@ class Bundle(msgspec.Struct, frozen=True):
 
 
 def signed(where: Where, keys: Sequence[Demand]) -> Where:
-    """Where a bundle is that one of these keys has signed, by its digest. Its layer is not fetched.
-    Raises as `pulled` does."""
+    """The place of a bundle that one of these keys has signed, with its digest. Its layer is not
+    fetched. Raises the same errors as `pulled`."""
     return where.pinned(_seen(where.repository(), where, keys)[0].digest)
 
 
 def pulled(where: Where, keys: Sequence[Demand]) -> Bundle:
-    """Fetches a bundle that one of these keys has signed; without keys nobody compares who has.
+    """Fetches a bundle that one of these keys has signed; without keys the signer does not matter.
 
     Raises:
-        BundleError: It is none, is another one, or is not signed so.
-        ConductorError: What holds it cannot be asked.
+        BundleError: It is no bundle, has another digest, or none of these keys has signed it.
+        ConductorError: The folder or registry does not answer.
     """
     repository = where.repository()
     one, offer = _seen(repository, where, keys)
@@ -163,7 +163,7 @@ def pulled(where: Where, keys: Sequence[Demand]) -> Bundle:
 def _seen(
     repository: Repository, where: Where, keys: Sequence[Demand]
 ) -> tuple[Artifact, Offer | None]:
-    """What is known of a bundle before its layer is fetched."""
+    """The manifest and the signature of a bundle, before its layer is fetched."""
     try:
         wanted = where.digest or where.tag or _only(repository)
         found = repository.manifest(wanted)
@@ -179,7 +179,7 @@ def _seen(
 
 
 def _only(repository: Repository) -> str:
-    """The digest of the one bundle in a folder. Raises `ComponentError`."""
+    """The digest of the only bundle in a folder. Raises `ComponentError`."""
     assert isinstance(repository, Layout)  # a reference has a tag or a digest
     digests = dict.fromkeys(one.digest for one in repository.listed()[:_MOST_LISTED])
     bundles = [digest for digest in digests if _is_bundle(repository.manifest(digest))]
@@ -204,8 +204,8 @@ def _is_bundle(found: tuple[bytes, str] | None) -> bool:
 def signed_by(
     content: bytes, offers: Sequence[Offer], keys: Sequence[Demand], shown: str
 ) -> tuple[Offer | None, str]:
-    """The signature by one of these public keys, and the key; nothing where there are no keys.
-    Raises `BundleError`: none has signed this content."""
+    """The signature by one of these public keys, and the key; None and an empty text without keys.
+    Raises `BundleError`: none of the keys has signed this content."""
     why = "" if offers else f"`{shown}` comes with no signature"
     for key in keys:
         for offer in offers:
@@ -231,7 +231,7 @@ def keys_of(files: Iterable[str]) -> list[Demand]:
 
 
 def key_of(file: str) -> Demand:
-    """The public key of the private one in a file. Raises `UsageError`."""
+    """The public key of the private key in a file. Raises `UsageError`."""
     from conductor.spec import signing
 
     return signatures.Demand(key=signing.Key(signing.private(file).public_key(), file).text)

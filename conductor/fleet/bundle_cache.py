@@ -1,12 +1,12 @@
 """Bundles on a worker: each unpacked once, read-only, in a private folder that its digest names.
 
-    bundles/HEX/bundle        as it came, with its signature: compared again each time it is used
+    bundles/HEX/bundle        the bundle as it came, with its signature: compared again at each use
     bundles/HEX/files/        its files: the folder of a configuration
-    bundles/incoming-…/       what is being unpacked, by one worker
+    bundles/incoming-…/       files that one worker is unpacking
     bundles/record-…          the newest record of a pool that a key has signed
-    bundles/lock              held while one changes any of this
+    bundles/lock              held while a worker changes any of this
 
-A worker holds what it uses. `prune` deletes the rest; what nobody has used for
+A worker holds the bundles that it uses. `prune` deletes the rest; a bundle that nobody has used for
 30 days goes by itself.
 """
 
@@ -49,7 +49,7 @@ class Kept(NamedTuple):
     """A bundle that is here."""
 
     name: str
-    """Its digest, or the name of what was not unpacked to the end."""
+    """The bundle's digest, or the name of a folder that was not unpacked to the end."""
     size: int
     """Bytes, with its files."""
     used: float
@@ -75,17 +75,17 @@ class BundleCache:
         self._folder = folder or paths.bundles()
 
     def opened(self, where: Where, keys: Sequence[Demand]) -> Opened:
-        """A bundle that one of these keys has signed, unpacked: fetched if it is not here.
+        """A bundle that one of these keys has signed, unpacked: fetched if the cache lacks it.
 
         Raises:
-            BundleError: It is none, is another one, is not signed so, or holds what no folder may.
+            BundleError: As `bundle.pulled`, or it holds a file that no folder may hold.
         """
         bundle = self._here(where.digest, keys) or bundles.pulled(where, keys)
         name = str(where.pinned(bundle.digest))
         return Opened(name, bundle.digest, self.unpacked(bundle))
 
     def _here(self, digest: str, keys: Sequence[Demand]) -> Bundle | None:
-        """A bundle that is here, and still is what its digest and a key say; None: it is not."""
+        """A bundle of the cache that still fits its digest and a key; None: there is none."""
         with self._usable():
             try:
                 path = os.path.join(self._folder, _hex(digest), _WHOLE)
@@ -95,8 +95,9 @@ class BundleCache:
         return bundle if bundle.holds(digest, keys) else None
 
     def unpacked(self, bundle: Bundle) -> str:
-        """The folder with the files of a bundle whose signature has been compared, held as long as
-        this process runs. Raises `BundleError`: it holds what no folder may hold."""
+        """The folder with the files of a bundle whose signature has been compared. The folder is
+        held as long as this process runs. Raises `BundleError`: the bundle holds a file that no
+        folder may hold."""
         with self._usable(), self._alone():
             place = os.path.join(self._folder, _hex(bundle.digest))
             fresh = os.path.join(self._folder, f"{_INCOMING}{secrets.token_hex(8)}")
@@ -127,21 +128,21 @@ class BundleCache:
             return [*self._kept()]
 
     def prune(self, keep: Collection[str] = (), unused: float = 0.0) -> list[Kept]:
-        """Deletes the bundles that nobody holds, but for those with these digests and those used
-        within so many seconds; returns what it has deleted."""
+        """Deletes the bundles that nobody holds, except those with these digests and those used
+        within so many seconds. Returns the deleted bundles."""
         if not os.path.isdir(self._folder):
             return []
         with self._usable(), self._alone():
             return self._prune({*map(_hex, keep)}, unused)
 
     def record(self, pool: str, keys: Sequence[Demand]) -> Signed:
-        """The newest record of a pool that was here, signed by one of these keys; an empty one:
-        none was."""
+        """The newest record of a pool that was here, signed by one of these keys; an empty record
+        if there was none."""
         with self._usable():
             return max((self._record(pool, key) for key in keys), key=_revision, default=Signed())
 
     def keep_record(self, pool: str, signed: Signed, key: Demand) -> None:
-        """Keeps a record that this key has signed, if it is newer than what is here."""
+        """Keeps a record that this key has signed, if it is newer than the kept record."""
         with self._usable(), self._alone():
             if _revision(self._record(pool, key)) < _revision(signed):
                 private_files.replace(self._record_place(pool, key), signed.value)
@@ -156,7 +157,7 @@ class BundleCache:
             return Signed()
 
     def _record_place(self, pool: str, key: Demand) -> str:
-        """One file for each key: a key that is trusted no more takes its records with it."""
+        """The file of a key's record: a key that is no longer trusted takes its records with it."""
         name = hashlib.sha256(f"{pool} {key.key}".encode()).hexdigest()
         return os.path.join(self._folder, f"record-{name}")
 
@@ -188,7 +189,7 @@ class BundleCache:
         return gone
 
     def release(self, digest: str) -> None:
-        """This process uses a bundle no more."""
+        """This process no longer uses a bundle."""
         fd = installed.held.pop(os.path.join(self._folder, _hex(digest)), None)
         if fd is not None:
             os.close(fd)
@@ -245,7 +246,7 @@ def _hex(digest: str) -> str:
 
 
 def _is_same(place: str, fresh: str) -> bool:
-    """Whether a folder holds what another one does, and nothing else."""
+    """Whether two folders hold the same files, and nothing else."""
     try:
         return installed.tree(place) == installed.tree(fresh)
     except OSError:

@@ -1,4 +1,4 @@
-"""The files of a folder that belong into a bundle: what its configuration needs, and no more."""
+"""The files of a folder that belong into a bundle: those that its configuration needs, no more."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class _Collection:
         return os.sep in entry.source or os.path.exists(self._beside(lock, entry.source))
 
     def _component(self, path: str, entry: Entry) -> None:
-        """The files of a component. Raises `ConductorError` if it is not what is locked."""
+        """The files of a component. Raises `ConductorError` if it differs from its lock entry."""
         spec = catalog.at(f"{path}/" if os.path.isdir(path) else path)
         try:
             script = scripts.read(spec.script) if spec.script else None

@@ -1,8 +1,9 @@
-"""A worker follows what its pool runs: performs what `conductor.fleet.rollout.Holding` asks for.
+"""A worker follows the record of its pool: it performs the effects of
+`conductor.fleet.rollout.Holding`.
 
 Chains run on meanwhile. Each bundle is fetched, compared and prepared in a process of its own, with
 that bundle's policy, one after the other: nothing of a candidate reaches the chains that run, and
-one that does not come keeps nobody from going back.
+a candidate that does not come keeps nobody from going back.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 Use = Callable[[str, str], Awaitable[None]]
-"""Starts new chains from a bundle: its name, and the folder of its files. Raises
-`ConductorError`: then the one before stays."""
+"""Starts new chains from a bundle: its name, and the folder of its files. Raises `ConductorError`:
+then the bundle in use stays."""
 
 _LOOK: Final = 10.0
 """Seconds between two looks at the record, for changes that nobody has heard of."""
@@ -43,15 +44,15 @@ _RETRY: Final = 5.0
 _PREPARED: Final = 900.0
 """Seconds that a bundle may take to come and to be prepared: its modules are compiled."""
 _LAST: Final = 4
-"""Bundles that stay beside those that the pool names."""
+"""The most bundles that stay beside those that the pool names."""
 _MOST_SAID: Final = 1024 * 1024
 CHAIN: Final = "chain"
 AWAY: Final = "away"
-"""Reasons of a verdict: a chain could not start here; what holds the bundle cannot be asked now."""
+"""Reasons of a verdict: a chain could not start here; the bundle's registry does not answer now."""
 
 
 class _Verdict(msgspec.Struct):
-    """What `conductor fleet check --json` says."""
+    """The output of `conductor fleet check --json`."""
 
     ok: bool
     reason: str = ""
@@ -60,7 +61,7 @@ class _Verdict(msgspec.Struct):
 
 
 class Follower:
-    """Takes what the pool runs, as it changes."""
+    """Takes the bundles that the pool runs, as they change."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class Follower:
         """The bundles that are ready, by name."""
         self._forgotten: deque[str] = deque()
         self._preparing: dict[str, asyncio.Task[None]] = {}
-        """By name, what prepares bundles …"""
+        """The tasks that prepare bundles, by the bundle's name."""
         self._turn = asyncio.Lock()
-        """… one after the other."""
+        """Held by the task that prepares a bundle now."""
         self._newest = Signed()
         """The record with the highest revision that was ever here."""
         self._has_kept = False
@@ -97,7 +98,7 @@ class Follower:
 
     @property
     def record(self) -> str:
-        """The record that it follows, as it is signed; what it reports is of that."""
+        """The record that the worker follows, as it is signed; its reports are about it."""
         return self._newest.value.decode(errors="replace")
 
     @property
@@ -106,7 +107,7 @@ class Follower:
         return self._refused
 
     def report(self) -> dict[str, str]:
-        """What a controller hears of the bundles here."""
+        """The state of the bundles here, for a controller."""
         return self._holding.report()
 
     async def begin(self) -> None:
@@ -133,7 +134,7 @@ class Follower:
                 await self._changed.wait()
 
     async def _look(self) -> list[Effect]:
-        """Follows the newest of what NATS has and what was here, also before a restart."""
+        """Follows the newer of two records: the one in NATS, and the one kept here."""
         try:
             known = await self._records.get(self._pool)
         except ConductorError as error:
@@ -157,7 +158,7 @@ class Follower:
         return self._holding.follow(self._newest.record)
 
     def _older(self, known: Signed) -> str:
-        """Why a record that one of the keys has signed is not followed; empty: it is."""
+        """Why the worker does not follow a record that is signed by a key; empty: it does."""
         newest = self._newest.record
         rises = known.record.revision > newest.revision or known.record == newest
         if rises or not known.revision:
@@ -169,7 +170,7 @@ class Follower:
         )
 
     async def _on_disk(self, do: Callable[..., Found], *arguments: object) -> Found | None:
-        """What comes of something in the cache; None: nothing, and it is said."""
+        """The result of an operation on the cache; None: it has failed, and the log says so."""
         try:
             return await asyncio.to_thread(do, *arguments)
         except ConductorError as error:
@@ -177,7 +178,7 @@ class Follower:
             return None
 
     async def _perform(self, effects: list[Effect]) -> None:
-        """Does what is asked for, and what follows from it."""
+        """Performs effects, and the effects that follow from them."""
         waiting = deque(effects)
         while waiting:
             effect = waiting.popleft()
@@ -202,12 +203,12 @@ class Follower:
         return self._holding.happened(name, Event.REFUSED, f"{reason}{error.text}")
 
     async def _prepare(self, name: str) -> None:
-        """Prepares a bundle; tries again while what holds it cannot be asked."""
+        """Prepares a bundle; tries again while its folder or registry does not answer."""
         while True:
             try:
                 async with self._turn:
                     if await self._is_ready(name):
-                        # Its digests and its signature are compared by this process too.
+                        # This process too compares the bundle's digests and its signature.
                         where = bundles.parse(name)
                         opened = await asyncio.to_thread(self._cache.opened, where, self._keys)
                         self._opened[name] = opened
@@ -222,8 +223,8 @@ class Follower:
         await self._perform(effects)
 
     async def _forget(self, name: str) -> None:
-        """Deletes what nobody needs any more. A chain that was never idle since may still restart
-        components from one of the last few."""
+        """Deletes bundles that nobody needs any more. A chain that was never idle since may still
+        restart components from one of the last few bundles."""
         if (task := self._preparing.pop(name, None)) is not None:
             task.cancel()
         if (opened := self._opened.pop(name, None)) is not None:
@@ -281,7 +282,7 @@ def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _said(process: subprocess.Popen[bytes]) -> bytes:
-    """The beginning of what a process writes, once it has ended."""
+    """The beginning of a process's output, once the process has ended."""
     written = b""
     with process:
         assert process.stdout is not None

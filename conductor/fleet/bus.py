@@ -1,6 +1,6 @@
 """The bus between the parts of a fleet: a connection to NATS that comes back by itself.
 
-Nothing here blocks the one who publishes: while NATS is away, `publish` drops (links keep what the
+Nothing here blocks a publisher: while NATS is away, `publish` drops (links keep the frames that the
 other end does not have), and `request` fails at once.
 """
 
@@ -35,27 +35,27 @@ ASKED: Final = 5.0
 _PING: Final = 0.5
 """Seconds between two looks whether NATS still answers; it is away when it owes two answers."""
 _CONNECTED: Final = 1
-"""Seconds that a server has to take a connection: then it is another one's turn."""
+"""Seconds in which a server must take a connection: then it is another server's turn."""
 _RETRY: Final = 0.2
 _AGAIN: Final = 1.0
-"""Seconds until it is tried again to make what NATS has lost."""
+"""Seconds until the bus tries again to make streams and buckets that NATS has lost."""
 _MADE: Final = 3
 """So many tries to make a bucket."""
 _REPLICAS: Final = 3
 _TWICE: Final = 120.0
-"""Seconds in which a stream stores what is sent twice only once."""
+"""Seconds in which a stream stores an entry that is sent twice only once."""
 _EXPORTED: Final = "JS.fleet"
-"""Where the accounts of deploy/nats have what they may ask of JetStream; it is none of theirs."""
+"""The prefix under which the accounts of deploy/nats ask the JetStream of another account."""
 _PLAIN: Final = "$JS.API"
 _ANSWERS: Final = ("_INBOX.", "_R_.")
 """How a place for answers begins: of this account, or of another."""
 _STORED: Final = "Nats-Stream"
 _BATCH: Final = 256
-"""Messages of a stream that are asked for at once …"""
+"""The most messages of a stream that are asked for at once."""
 _BATCH_BYTES: Final = 4 * 1024 * 1024
-"""… and their bytes."""
+"""The most bytes of messages that are asked for at once."""
 _SHRUNK: Final = 3.0
-"""Seconds that the clients of a server which is gone have to come to another one."""
+"""Seconds in which the clients of a server that is gone must come to another server."""
 _UNSENT: Final = 16 * 1024 * 1024
 """Bytes that wait for NATS itself, at most: links have windows far below that."""
 
@@ -65,7 +65,7 @@ Taker = Callable[[str, bytes], None]
 Answerer = Callable[[bytes], Awaitable[bytes]]
 """Answers a request."""
 End = Callable[[], Coroutine[Any, Any, None]]
-"""Ends what has begun."""
+"""Ends a subscription."""
 
 
 class Unanswered(ConductorError):  # noqa: N818 - nobody is to blame
@@ -91,8 +91,8 @@ class Bus:
 
     Attributes:
         cut: Called when NATS is gone.
-        linked: Called when it is there again.
-        is_admin: Whether this one makes what is kept, also where others may not.
+        linked: Called when NATS is there again.
+        is_admin: Whether this connection makes streams and buckets, also where others may not.
         log: Takes sentences.
     """
 
@@ -104,7 +104,7 @@ class Bus:
         over: Callable[[], None] = lambda: None,
     ) -> None:
         """`name` is shown in the server's lists; `log` takes sentences. `over` is called when NATS
-        lets this part of the fleet in no more."""
+        no longer lets this part of the fleet in."""
         self.cut: list[Callable[[], None]] = []
         self.linked: list[Callable[[], None]] = []
         self._over = over
@@ -115,20 +115,20 @@ class Bus:
         self._trying = anyio.CancelScope()
         """Ends the try to connect."""
         self._error: Exception | None = None
-        """The last one of the client."""
+        """The client's last error."""
         self._prefix = _PLAIN
         self._loop = asyncio.get_running_loop()
         self._was_cut = self._closing = False
         self._makers: dict[str, Callable[[], Awaitable[object]]] = {}
-        """What makes what this part needs NATS to keep, where it is not there, by name."""
+        """Functions that make the streams and buckets that this part needs, by name."""
         self._making: asyncio.Task[None] | None = None
         self._tasks = TaskGroup(self.defect)
         self._is_unmade = self._has_made = False
-        """Whether NATS has to be asked for all of that; and whether something was not there."""
+        """Whether NATS must be asked for streams and buckets; and whether one was missing."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-        """Starts a task, which ends with the bus: not at all once that ends. Its error is said,
-        and ends no other."""
+        """Starts a task, which ends with the bus; once the bus ends, no task starts. An error of
+        the task is logged, and ends no other task."""
         if self._closing:
             work.close()
             return None
@@ -145,8 +145,8 @@ class Bus:
 
     @property
     def has_lost_a_server(self) -> bool:
-        """Whether the cluster has lost a server just now: others may be on their way to another
-        one, and nobody listens for them meanwhile."""
+        """Whether the cluster has lost a server just now: clients may be on their way to another
+        server, and nobody listens for them meanwhile."""
         shrunk = self._client.shrunk
         return shrunk is not None and self._loop.time() < shrunk + _SHRUNK
 
@@ -157,7 +157,7 @@ class Bus:
 
     @property
     def jetstream(self) -> JetStreamContext:
-        """What keeps streams and values."""
+        """The context for streams and values."""
         assert self._js is not None
         return self._js
 
@@ -167,7 +167,8 @@ class Bus:
         await self._tasks.__aenter__()
         deadline = self._loop.time() + place.wait
         while True:
-            # Not asyncio's timeout, which cancels once: what the client awaits may swallow that.
+            # Not asyncio's timeout, which cancels once: code that the client awaits may swallow
+            # the cancel.
             self._trying = limit = anyio.CancelScope(deadline=deadline)
             try:
                 with limit:
@@ -214,7 +215,7 @@ class Bus:
             self.log(f"NATS refuses an action of this user: {error}")
 
     async def _found_prefix(self) -> str:
-        """Where JetStream is asked: of another account, or else of this one."""
+        """The prefix of subjects for JetStream: that of another account, or of this one."""
         try:
             await self._client.request(f"{_EXPORTED}.INFO", b"", ASKED)
         except errors.NoRespondersError:
@@ -251,13 +252,13 @@ class Bus:
             self._call(call)
 
     def _make_soon(self) -> None:
-        """NATS may have lost what it kept."""
+        """NATS may have lost streams and buckets."""
         self._is_unmade = True
         if self._making is None or self._making.done():
             self._making = self.start(self._make_again())
 
     async def _make_again(self) -> None:
-        """Makes what this part needs where it is not there; anew if NATS loses it meanwhile."""
+        """Makes streams and buckets that are missing; again if NATS loses any meanwhile."""
         said, self._has_made = "", False
         while self._is_unmade and self.is_linked:
             self._is_unmade = False
@@ -270,7 +271,7 @@ class Bus:
                     self.log(f"NATS does not keep all that it should yet: {why}")
                 said, self._is_unmade = why, True
                 await asyncio.sleep(_AGAIN)
-        if self._has_made:  # what was in there has to be written again
+        if self._has_made:  # the lost content must be written again
             for call in [*self.linked]:
                 self._call(call)
 
@@ -286,7 +287,7 @@ class Bus:
     def _call(self, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as error:  # the others are called
+        except Exception as error:  # the other calls are made
             self.defect(error)
 
     # -- messages --------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ class Bus:
         return self._client.answers
 
     def ask(self) -> None:
-        """Asks NATS for a sign of life, unless it owes one."""
+        """Asks NATS for a sign of life, unless NATS owes a sign already."""
         if self.is_linked and not self._client.is_asked:
             _send(self._client.ping())
 
@@ -318,7 +319,7 @@ class Bus:
         return self._client.new_inbox()
 
     async def request(self, subject: str, payload: bytes, seconds: float = ASKED) -> bytes:
-        """Asks one who listens. Raises `Away` and `Unanswered`."""
+        """Asks one of the listeners. Raises `Away` and `Unanswered`."""
         if not self.is_linked:
             raise Away
         try:
@@ -332,8 +333,8 @@ class Bus:
         return answer.data
 
     async def gather(self, subject: str, payload: bytes, seconds: float) -> list[bytes]:
-        """Asks all who listen, and takes the answers that come until so many seconds after the
-        first one. Raises `Away`."""
+        """Asks all listeners, and takes the answers that come until so many seconds after the first
+        answer. Raises `Away`."""
         answers: list[bytes] = []
         inbox = self._client.new_inbox()
         first = asyncio.Event()
@@ -355,7 +356,7 @@ class Bus:
         return answers
 
     async def listen(self, subject: str, take: Taker) -> End:
-        """Takes messages, one after the other; what it returns ends that."""
+        """Takes messages, one after the other. The returned function ends the subscription."""
 
         async def taken(message: Msg) -> None:
             try:
@@ -366,8 +367,8 @@ class Bus:
         return await self._subscribed(subject, taken, "")
 
     async def answer(self, subject: str, answer: Answerer, group: str = "") -> End:
-        """Answers requests, several at once; what it returns ends that. Of those in a `group`, one
-        answers."""
+        """Answers requests, several at once. The returned function ends the subscription. In a
+        `group` one member answers each request."""
 
         async def reply(message: Msg) -> None:
             data = await answer(message.data)
@@ -376,7 +377,7 @@ class Bus:
 
         async def taken(message: Msg) -> None:
             if _STORED in (message.headers or {}):
-                return  # JetStream was told to send here what somebody has stored
+                return  # JetStream was told to send a stored message here
             self.start(reply(message))
 
         return await self._subscribed(subject, taken, group)
@@ -400,15 +401,15 @@ class Bus:
 
         return end
 
-    # -- what is kept ----------------------------------------------------------------------------
+    # -- streams and values ----------------------------------------------------------------------
 
     @property
     def replicas(self) -> int:
-        """On how many servers what is kept should be: three where there are so many."""
+        """The number of servers that keep a stream: three in a cluster of three or more servers."""
         return _REPLICAS if len(self._client.servers) >= _REPLICAS else 1
 
     async def stream(self, name: str, subjects: str, seconds: float) -> None:
-        """A stream, made where there is none: what it has goes after so many seconds (0: never).
+        """Makes a stream, where there is none; its entries go after so many seconds (0: never).
         Raises `ConductorError`."""
         config = StreamConfig(
             name=name,
@@ -433,14 +434,14 @@ class Bus:
             raise self.unkept(name, error) from None
 
     async def kept(self, name: str, make: Callable[[], Awaitable[Made]]) -> Made:
-        """What `make` finds, or makes where it is not there: also when NATS has come back without
-        it. Raises what `make` does."""
+        """The result of `make`, which finds a stream or bucket or makes it. `make` is called again
+        when NATS has come back without it. Raises the errors of `make`."""
         made = await make()
         self._makers[name] = make
         return made
 
     def _about_to_make(self, name: str) -> None:
-        """Raises `ConductorError` where an administrator makes what is kept."""
+        """Raises `ConductorError` where only an administrator makes streams and buckets."""
         if self._prefix == _EXPORTED and not self.is_admin:
             raise ConductorError(
                 f"NATS keeps no `{name}` yet",
@@ -449,8 +450,8 @@ class Bus:
         self._has_made = True
 
     def unkept(self, name: str, error: Exception) -> Unkept:
-        """What to say where JetStream does not do something. Where it does not have what it should
-        keep, that is made again."""
+        """The error where JetStream does not do something. A stream or bucket that JetStream has
+        lost is made again."""
         if isinstance(error, js_errors.NoStreamResponseError | js_errors.NotFoundError):
             self._make_soon()
         undone = isinstance(
@@ -489,12 +490,13 @@ class Bus:
             )
             with contextlib.suppress(js_errors.BadRequestError):  # somebody has just made it
                 await self.jetstream.create_key_value(config)
-        # Who leads the stream answers, so that who has written reads that.
+        # The leader of the stream answers: a writer reads its own writes.
         js, prefix = self.jetstream, f"$KV.{name}."
         return KeyValue(name=name, stream=STREAM + name, pre=prefix, js=js, direct=False)
 
     async def stored(self, stream: str, subjects: str) -> AsyncIterator[Stored]:
-        """What a stream has now of some subjects, in order. Raises `ConductorError`."""
+        """The messages of some subjects that a stream has now, in order. Raises
+        `ConductorError`."""
         try:
             last = (await self.jetstream.stream_info(stream)).state.last_seq
             following, more = 1, True
@@ -504,7 +506,7 @@ class Bus:
                     headers = message.headers or {}
                     following = int(headers["Nats-Sequence"]) + 1
                     more = headers.get("Nats-Num-Pending", "0") != "0"
-                    if following > last + 1:  # later ones may come without end
+                    if following > last + 1:  # later messages may come without end
                         return
                     yield Stored(headers["Nats-Subject"], headers, message.data)
         except js_errors.NotFoundError:
@@ -517,7 +519,7 @@ class Bus:
             raise self.unkept(stream, error) from None
 
     async def _batch(self, stream: str, subjects: str, following: int) -> list[Msg]:
-        """The next messages of a stream from a number on; none: there are no more."""
+        """The next messages of a stream from a number on; empty: there are no more."""
         asked = {
             "seq": following,
             "next_by_subj": subjects,
@@ -535,7 +537,7 @@ class Bus:
                 status = (message.headers or {}).get("Status", "")
                 if status == "503":
                     raise errors.NoRespondersError
-                if status:  # there are none, or no more
+                if status:  # the end, or no messages at all
                     return found
                 found.append(message)
         finally:
@@ -551,7 +553,7 @@ class Stored(NamedTuple):
 
 
 def _send(sending: Coroutine[object, object, None]) -> None:
-    """Has the client queue what it is to send: it only waits where nothing is to be sent."""
+    """Has the client queue its message: the client only waits where it has nothing to send."""
     with contextlib.suppress(StopIteration, errors.Error, OSError):
         sending.send(None)
         sending.close()

@@ -11,15 +11,15 @@ from conductor.fleet.sealed import Seal
 from conductor.link import Limits, Link, LinkError, Reason
 
 _ACK: Final = 0.02
-"""Seconds after which the other end hears what has come, if nothing is sent before."""
+"""Seconds after which the other end hears which packets have come, if nothing is sent before."""
 _OVERDUE: Final = 0.5
-"""Seconds without a packet after which those that wait for an answer seem to be lost: NATS drops
-what a subscriber does not take."""
+"""Seconds without a packet after which packets without an answer seem to be lost: NATS drops
+messages that a subscriber does not take."""
 _SILENT: Final = 10
-"""So many times in a row, and the other end has forgotten the connection."""
+"""After so many looks without an answer in a row, the other end has forgotten the connection."""
 _STILL: Final = 10.0
-"""Seconds without a packet after which an end asks whether the other one still has the link: what
-says that it has closed it may have been lost."""
+"""Seconds without a packet after which an end asks whether the other end still has the link: the
+message that closed the link may have been lost."""
 
 
 class Holder(Protocol):
@@ -29,11 +29,11 @@ class Holder(Protocol):
         """The link cannot go on."""
 
     def link_silent(self) -> None:
-        """The other end does not answer any more, while NATS is there."""
+        """The other end no longer answers, while NATS is there."""
 
 
 class Carried:
-    """A link. Whoever has it hands over what comes, and calls `close`."""
+    """A link. Its owner hands over packets as they come, and calls `close`."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Carried:
         limits: Limits,
         holder: Holder,
     ) -> None:
-        """`to`: where packets for the other end go, closed by `seal`."""
+        """`to`: the subject for packets to the other end, closed by `seal`."""
         self._bus, self._to, self._holder = bus, to, holder
         self._seal = seal
         self._link = Link(epoch, limits)
@@ -63,12 +63,12 @@ class Carried:
 
     @property
     def kept(self) -> int:
-        """Bytes that the other end does not have yet, as far as it is known."""
+        """The bytes that the other end does not have yet, as far as this end knows."""
         return self._link.kept
 
     @property
     def held(self) -> int:
-        """Bytes of the other end's that no frame is complete with."""
+        """The bytes of the other end's incomplete frames."""
         return self._link.held
 
     @property
@@ -77,7 +77,7 @@ class Carried:
         return self._link.full
 
     def begin(self) -> None:
-        """The bus is there: both ends say what they have."""
+        """The bus is there: both ends tell which packets they have."""
         if self._bus.is_linked:
             self._missed = 0
             self._link.linked()
@@ -92,11 +92,11 @@ class Carried:
         self._link.cut()
 
     def send(self, frame: bytes) -> None:
-        """Keeps a frame until the other end has it. Raises `LinkError` for one that cannot go."""
+        """Keeps a frame until the other end has it. Raises `LinkError` if it cannot go."""
         self._link.send(frame)
 
     def flush(self) -> None:
-        """Sends what may go."""
+        """Sends the packets that may go."""
         if self._over:
             return
         link, bus, to, closed = self._link, self._bus, self._to, self._seal.closed
@@ -121,11 +121,11 @@ class Carried:
         self._bus.publish(self._to, self._seal.closed(messages.write(message)))
 
     def opened(self, data: bytes) -> bytes | None:
-        """The packet in what has come; None: it is not of the other end."""
+        """The packet in a message; None: the message is not from the other end."""
         return self._seal.opened(data)
 
     def received(self, packet: bytes) -> list[bytes]:
-        """The frames that a packet completes. What is of another epoch is dropped."""
+        """The frames that a packet completes. A packet of another epoch is dropped."""
         self._heard += 1
         try:
             frames = self._link.received(packet)
@@ -144,8 +144,8 @@ class Carried:
         self.flush()
 
     def _look(self, heard: int, answers: int) -> None:
-        """Sends again what seems to be lost; or asks, where nothing was due. Nothing is missed
-        while NATS itself does not answer."""
+        """Sends packets again that seem to be lost; or asks, where no answer was due. Nothing
+        counts as missed while NATS itself does not answer."""
         self._late = None
         if self._over:
             return
@@ -162,16 +162,16 @@ class Carried:
         self.flush()
 
     def pause(self) -> None:
-        """The other end has to wait with what it sends."""
+        """The other end must stop sending for now."""
         self._link.pause()
 
     def go_on(self) -> None:
-        """It may send again."""
+        """The other end may send again."""
         self._link.go_on()
         self.flush()
 
     def close(self) -> None:
-        """Ends it; what waits is dropped."""
+        """Ends the link; waiting frames are dropped."""
         if self._over:
             return
         self._over = True

@@ -1,4 +1,4 @@
-"""The client of NATS that a bus has, and what its errors say."""
+"""The NATS client of a bus, and words for its errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nats.aio.client import Client
 
 
 class BusClient(Client):
-    """A client that sees the cluster lose a server: the others say then which there are."""
+    """A client that sees the cluster lose a server: the others then list the servers left."""
 
     def __init__(self, secure: bool) -> None:
         """`secure`: on each connection TLS begins before anything is sent."""
@@ -23,7 +23,7 @@ class BusClient(Client):
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self._secure:
-            # Whoever answers there may say that it wants no TLS, and would get the login.
+            # A stranger who answers there may say that it wants no TLS, and would get the login.
             info["tls_required"] = True
         urls = {*(info.get("connect_urls") or ())}
         if self._urls - urls:

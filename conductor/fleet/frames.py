@@ -1,6 +1,6 @@
-"""Frames of a connection without their secrets, before they are written to where others read them.
+"""Frames of a connection without their secrets, before they are written for others to read.
 
-What is a secret depends on the method of a message and on the names in it
+Whether a value is a secret depends on the method of a message and on the names in it
 (`conductor.spec.redaction`).
 """
 
@@ -23,12 +23,12 @@ from conductor.spec.redaction import (
 )
 
 _PLAIN: Final = ("jsonrpc", "id", "method")
-"""Members of a message in which no name makes a secret of what is there."""
+"""Members of a message with values in which no name makes a secret."""
 
 
 def clean_frame(frame: bytes) -> bytes | None:
-    """A frame of plain ACP without secrets; None: it is no message, or has more values than one may
-    look through."""
+    """A frame of plain ACP without secrets; None: no message, or too many values to look
+    through."""
     if too_many_values(frame, MOST_VALUES):
         return None
     try:

@@ -1,8 +1,8 @@
 """A gateway: takes clients as `conductor serve` does, and has their chains on workers.
 
 Each connection is a chain whose one component is the room, as the agent of the chain. When a worker
-is lost, the chain does with the room what it does with any agent that has died: it starts it again
-(another worker takes the room), takes the sessions up again, and answers what was open once.
+is lost, the chain treats the room like any agent that has died: it starts the room again
+(another worker takes the room), takes the sessions up again, and answers each open request once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Gateway:
-    """What a gateway has beside its server.
+    """The gateway's state beside its server.
 
     Attributes:
         identity: Its key.
@@ -48,8 +48,8 @@ class Gateway:
         pool: The pool whose workers take its rooms.
         message: Bytes of the longest message.
         patience: Seconds that a client may take nothing, for instance because it is cut.
-        workers: Which of the workers that it uses live.
-        arrivals: What has come of them.
+        workers: Watches the workers that it uses.
+        arrivals: The packets that have come from the workers.
     """
 
     def __init__(self, bus: Bus, pool: str, message: int, patience: float, log: Log) -> None:
@@ -86,7 +86,7 @@ class Gateway:
     def hosted(
         self, principal: str, named: str, upstream: Transport, hold: Callable[[bool], None]
     ) -> Hosted:
-        """A chain for a connection of a principal. `hold` has its client wait, or no more."""
+        """A chain for a principal's connection. `hold` tells its client to wait, or to go on."""
         return Hosted(self, Seat(principal, named, hold=hold), upstream, self._log)
 
     async def lease(self, principal: str) -> Lease | None:
@@ -105,7 +105,7 @@ class Gateway:
         placed = messages.read(raw, messages.Placed)
         return Lease(names.holder(placed.worker.encode(errors="replace")), placed.epoch)
 
-    # -- what others see -------------------------------------------------------------------------
+    # -- the status ------------------------------------------------------------------------------
 
     async def _shown(self, _: bytes) -> bytes:
         assert self._server is not None
@@ -115,14 +115,14 @@ class Gateway:
 
 
 class AnyName:
-    """The names of chains, which workers know: any that can be one."""
+    """The names of chains, which only workers know: any text that can be such a name."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (not name or _NAME.fullmatch(name) is not None)
 
 
 class Hosted:
-    """A chain of one component: the room (`conductor.serve.chains.Hosted`)."""
+    """A chain with one component: the room (`conductor.serve.chains.Hosted`)."""
 
     def __init__(self, gateway: Gateway, seat: Seat, upstream: Transport, log: Log) -> None:
         self._seat = seat
@@ -145,10 +145,10 @@ class Hosted:
             control="off",
             ring=0,
             log_file="none",
-            keeping="nowhere",  # the conductor of the worker keeps what its components add
+            keeping="nowhere",  # the conductor of the worker keeps the additions of its components
             line_limit=gateway.message,
             stall=gateway.patience,
-            drain=0.0,  # once a client has left for good nobody reads what is answered
+            drain=0.0,  # once a client has left for good nobody reads the answers
         )
         self._runtime = Runtime([planned], "agent", upstream, options, Records(log))
 
@@ -164,7 +164,7 @@ class Hosted:
         return [pending.raw_id for requests in spaces for pending in requests.received.values()]
 
     def stay(self) -> None:
-        """The client may come back by another gateway: what it has in the room goes on."""
+        """The client may come back by another gateway: its work in the room goes on."""
         self._seat.stays = True
 
     @property
@@ -192,7 +192,7 @@ async def orders(bus: Bus, worker: str, order: messages.Order, seconds: float) -
 
 
 async def statuses(bus: Bus, seconds: float) -> list[messages.Status]:
-    """All gateways and workers that answer until so many seconds after the first one."""
+    """All gateways and workers that answer until so many seconds after the first answer."""
     found: list[messages.Status] = []
 
     async def ask(subject: str, kind: str) -> None:

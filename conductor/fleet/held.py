@@ -1,4 +1,4 @@
-"""A lease that a worker has, from the room that it takes to the one that it gives up or loses."""
+"""A lease of a worker, from taking the room to giving it up or losing it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class State(Enum):
     HELD = "held"
     """The room runs here."""
     ASKING = "asking"
-    """Its clients are to wait: if nothing runs then, the room may move."""
+    """The room's clients are told to wait: if nothing runs then, the room may move."""
     MOVING = "moving"
     """No connection is opened any more; the room ends, and then the lease."""
     OVER = "over"
@@ -25,7 +25,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a lease."""
+    """The events of a lease."""
 
     ASK = "the room is to run elsewhere, or is empty, and nothing runs in it"
     STAY = "something has begun in it meanwhile"

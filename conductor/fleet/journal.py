@@ -1,16 +1,16 @@
-"""The journal: what has passed at the client's end of each chain, in the stream `journal`.
+"""The journal: the frames at the client's end of each chain, in the stream `journal`.
 
 It is written beside the live path, which never waits for it: frames are kept, cleaned of secrets
 and published, and the stream acknowledges them. While it takes nothing (JetStream has no leader,
-its disk is full, NATS is away) they are kept up to a bound. What comes beyond that is missing: it
-is counted, and marked in the journal as soon as that can be written.
+its disk is full, NATS is away) frames are kept up to a bound. Frames beyond the bound are missing:
+they are counted, and marked in the journal as soon as a mark can be written.
 
     journal.ROOM.CHAIN.c2a     a frame of the client
     journal.ROOM.CHAIN.a2c     a frame for the client
     journal.ROOM.CHAIN.mark    JSON: the chain begins or ends, or frames are missing
 
 Frames of one chain are numbered in the order in which they passed. The header `Nats-Msg-Id` is
-EPOCH-CHAIN-WAY-NUMBER, so that what is sent twice is stored once.
+EPOCH-CHAIN-WAY-NUMBER, so that a frame that is sent twice is stored once.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ if TYPE_CHECKING:
     from conductor.transports.base import Owner, Transport
 
 KEPT: Final = 16 * 1024 * 1024
-"""Bytes of frames that are kept until the journal has them; those beyond are missing."""
+"""The most bytes of frames that are kept until the journal has them; further frames are missing."""
 LAG_BYTES: Final = 8 * 1024 * 1024
-"""Where the journal is required, prompts are refused while more is not written …"""
+"""Where the journal is required, prompts are refused while more bytes than this are not written."""
 LAG_SECONDS: Final = 10.0
-"""… or something for longer."""
+"""The same while a frame has waited for longer than this."""
 PART: Final = 512 * 1024
 """Bytes of a message; longer frames are split."""
 C2A: Final = "c2a"
 A2C: Final = "a2c"
 MARK: Final = "mark"
 NUMBER: Final = "Conductor-Number"
-"""The header with the number of a frame in its chain …"""
+"""The header with the number of a frame in its chain."""
 MORE: Final = "Conductor-More"
-"""… with how many parts of it follow, if it is split …"""
+"""The header with the number of parts that follow, if a frame is split."""
 AT: Final = "Conductor-At"
-"""… with when it passed (Unix time) …"""
+"""The header with the time at which a frame passed (Unix time)."""
 UNREAD: Final = "Conductor-Left-Out"
-"""… and with its bytes, where it could not be read, and so is left out."""
+"""The header with the bytes of a frame that could not be read, and so is left out."""
 
 _TURN: Final = 0.002
 """Seconds of work at a time: then others have their turn."""
 _LOOK: Final = 0.5
 _SAID: Final = 60.0
-"""Seconds between two lines in the log about what is missing."""
+"""Seconds between two lines in the log about missing frames."""
 _PROMPT: Final = "session/prompt"
 
 
@@ -77,10 +77,10 @@ class _Raw(msgspec.Struct, gc=False):
 
 
 class Journal:
-    """What a worker writes.
+    """The journal of a worker.
 
     Attributes:
-        is_required: Whether prompts are refused while it cannot be written.
+        is_required: Whether prompts are refused while the journal cannot be written.
     """
 
     def __init__(self, bus: Bus, log: Callable[[str], None], *, is_required: bool = False) -> None:
@@ -101,8 +101,8 @@ class Journal:
         self._why = ""
 
     async def begin(self, days: float = 0) -> None:
-        """Makes the stream, where there is none; what is older than some days goes (0: nothing).
-        Raises `ConductorError`."""
+        """Makes the stream, where there is none; entries older than `days` go (0: none). Raises
+        `ConductorError`."""
         await self._bus.stream(names.JOURNAL, f"{names.JOURNAL}.>", days * 86400.0)
         self._inbox = self._bus.inbox()
         self._ends.append(await self._bus.listen(f"{self._inbox}.*", self._answered))
@@ -110,7 +110,7 @@ class Journal:
         self._look()
 
     async def end(self) -> None:
-        """Writes what it can in short time, and stops."""
+        """Writes as much as it can in short time, and stops."""
         await self.flush()
         for handle in (self._working, self._looking):
             if handle is not None:
@@ -129,10 +129,10 @@ class Journal:
             pass
 
     def chain(self, inner: Transport, principal: str, named: str, epoch: int) -> Journalled:
-        """A transport before the client's end of a chain; what passes there is written."""
+        """A transport before the client's end of a chain: its frames go to the journal too."""
         return Journalled(self, inner, principal, named, epoch)
 
-    # -- what is to be written -------------------------------------------------------------------
+    # -- frames to write -------------------------------------------------------------------------
 
     @property
     def lag(self) -> int:
@@ -173,7 +173,7 @@ class Journal:
         self._work_soon()
 
     def metrics(self) -> str:
-        """Its numbers, in the text format of Prometheus."""
+        """The journal's metrics, in the text format of Prometheus."""
         numbers = {
             "journal_written_total": self._written,
             "journal_missing_frames_total": self._lost,
@@ -246,7 +246,7 @@ class Journal:
         self._work_soon()
 
     def _mark_gaps(self) -> None:
-        """Marks what is missing, once there is room again."""
+        """Marks the gaps of chains, once there is room again."""
         if self._unwritten.away or self.lag > KEPT // 2:
             return
         chains, self._losing = self._losing, {}
@@ -287,12 +287,12 @@ class Journalled(Wrapper):
         self.number = 0
         """Of the last frame."""
         self.lost = self.lost_bytes = 0
-        """What is missing and not marked yet."""
+        """The missing frames without a mark, and their bytes."""
         self._journal = journal
         self._named = named
 
     async def open(self, events: Owner) -> None:
-        """Opens the other."""
+        """Opens the transport within."""
         self._journal.mark(self, begins=self._named, epoch=self.epoch)
         await super().open(events)
 
@@ -327,7 +327,7 @@ class Journalled(Wrapper):
         return True
 
     async def close(self, grace: float) -> None:
-        """Ends the other, and whatever runs behind it."""
+        """Ends the transport within, and all that runs behind it."""
         self._journal.mark(self, ends=self._named)
         await super().close(grace)
 

@@ -1,9 +1,9 @@
-"""Reads the journal: what has passed at the chains of a room, or in one session, in order.
+"""Reads the journal: the frames of a room's chains, or of one session, in order.
 
-Whoever may write to the journal may have made an entry up, so no entry hides another one: all that
-is stored is read. An entry that contradicts one before it is disputed: its epoch is smaller (then
-it is of a worker that did not know yet that it was dead, or the one before it is made up), or its
-place in its chain is taken.
+A writer to the journal may have made an entry up, so no entry hides another entry: all that is
+stored is read. An entry that contradicts an earlier entry is disputed: its epoch is smaller (then
+it comes from a worker that did not know yet that it was dead, or the earlier entry is made up), or
+its place in its chain is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from conductor.fleet.bus import Bus, Stored
 from conductor.fleet.journal import A2C, AT, C2A, MARK, MORE, NUMBER, UNREAD
 
 _HELD: Final = 16 * 1024 * 1024
-"""Bytes of entries that stand before one that is missing: then it counts as missing."""
+"""The most bytes of entries that wait for a missing entry: then it counts as missing."""
 _REMEMBERED: Final = 4096
 """Entries of a chain that are known again when they come twice."""
 _HIGHEST: Final = 2**53
@@ -39,17 +39,17 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     way: str
     """`c2a`, `a2c` or `mark`."""
     number: int
-    """Its place in its chain."""
+    """The entry's place in its chain."""
     frame: bytes
-    """The frame without secrets; of a mark, JSON that says what it is."""
+    """The frame without secrets; for a mark, JSON that describes it."""
     left_out: int = 0
     """Bytes of a frame that could not be read."""
     gap: int = 0
-    """Entries of the chain that are missing before this one."""
+    """The number of the chain's entries that are missing before this entry."""
     disputed: bool = False
-    """Whether it contradicts an entry that stands before it: one of both is not to be believed."""
+    """Whether it contradicts an entry that stands before it: one of both is false."""
     fragment: bool = False
-    """Whether the frame is no whole one."""
+    """Whether the frame is only a part."""
 
 
 class _Piece(msgspec.Struct, order=True):
@@ -64,7 +64,7 @@ class _Piece(msgspec.Struct, order=True):
 
 
 async def read(bus: Bus, principal: str, session: str = "") -> AsyncIterator[Written]:
-    """The entries of a principal's chains; of one session, if one is named. Raises
+    """The entries of a principal's chains, or of one session if `session` names one. Raises
     `ConductorError`."""
     subjects = f"{names.journal(names.encoded(principal), '*', '*')}"
     order = Order()
@@ -86,7 +86,7 @@ class Order:
         self._chains: dict[tuple[int, str], _Chain] = {}
 
     def take(self, stored: Stored) -> Iterator[Written]:
-        """What can be read now that this has been stored."""
+        """Takes a stored message. Returns the entries that can be read now."""
         try:
             chain, piece = _read(stored)
         except (ValueError, RecursionError):
@@ -99,7 +99,7 @@ class Order:
         yield from self._told(epoch, of.take(piece))
 
     def rest(self) -> Iterator[Written]:
-        """What waits for something that is missing."""
+        """The entries that wait for a missing entry."""
         for (epoch, _), chain in self._chains.items():
             yield from self._told(epoch, chain.rest())
 
@@ -110,7 +110,7 @@ class Order:
 
 
 def _read(stored: Stored) -> tuple[str, _Piece]:
-    """The chain and the piece in an entry. Raises `ValueError` for what is none."""
+    """The chain and the piece in an entry. Raises `ValueError` for a message that is no entry."""
     _, _, chain, way = stored.subject.split(".")
     headers = stored.headers
     epoch, part = _place(headers.get("Nats-Msg-Id", ""))
@@ -147,14 +147,14 @@ class _Chain:
         self._last = 0
         """The number of the last entry that was whole."""
         self._parts: list[_Piece] = []
-        """The parts of the next one so far."""
+        """The parts so far of the next entry."""
         self._held: list[_Piece] = []
         self._size = 0
         self._came: dict[tuple[int, int], int] = {}
-        """What was read last, by number and part: a hash of it."""
+        """The pieces that were read last, by number and part: a hash of each."""
 
     def take(self, piece: _Piece) -> Iterator[Written]:
-        """What is in order now."""
+        """Takes a piece. Yields the entries that are in order now."""
         heapq.heappush(self._held, piece)
         self._size += len(piece.data)
         while self._held and (self._is_next(self._held[0]) or self._size > _HELD):
@@ -206,7 +206,7 @@ class _Chain:
         return self._written(piece, frame, gap=gap, fragment=fragment)
 
     def _alone(self, piece: _Piece) -> Written:
-        """What has no place here."""
+        """A piece that has no place here, as a disputed entry."""
         fragment = bool(piece.part or piece.more)
         return self._written(piece, piece.data, fragment=fragment, disputed=True)
 
@@ -261,8 +261,8 @@ def _session(raw: msgspec.Raw) -> str | None:
 
 
 class Chosen:
-    """Chooses what belongs to one session: what names it, the answers to that, the request that has
-    opened it, and of its chains marks and what is disputed."""
+    """Chooses the entries of one session: messages that name it, the answers to them, the request
+    that opened it, and from its chains marks and disputed entries."""
 
     def __init__(self, session: str) -> None:
         self._session = session

@@ -1,5 +1,5 @@
-"""Writes entries of the journal as a trace, which `conductor log` reads: the client is one end of
-it, all that stands behind the gateway is the agent."""
+"""Writes entries of the journal as a trace, which `conductor log` reads. The client is one end of
+the trace; all that stands behind the gateway is the agent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trace:
         self._began: float | None = None
 
     def lines(self, one: Written) -> Iterator[bytes]:
-        """The lines of an entry; before those of the first one the header."""
+        """The lines of an entry; the header stands before the first lines."""
         if self._began is None:
             self._began = one.at
             header = {"format": FORMAT, "content": "redacted", "components": [], "began": one.at}

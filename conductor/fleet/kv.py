@@ -1,12 +1,12 @@
 """`kv` of a fleet: the values of components in one bucket, which all workers see.
 
-The bucket is `kv` of the tenant's account; a key there is SPACE.KEY. A space is what one component
-has in one project, or of one user. Many spaces in one bucket cost NATS one stream, where a bucket
-each would cost as many streams as there are spaces.
+The bucket is `kv` of the tenant's account; a key there is SPACE.KEY. A space holds the values of
+one component in one project, or for one user. Many spaces in one bucket cost NATS one stream, while
+a bucket each would cost as many streams as there are spaces.
 
-Reads are answered by who leads the stream, so a component sees what it has written. What is deleted
-leaves no mark: a stream with one for each deleted key would grow without end. The bytes of a space
-are counted by the worker: it asks for all sizes now and then, and always before it refuses.
+The leader of the stream answers reads, so a component sees its own writes. A deleted value leaves
+no mark: a stream with a mark for each deleted key would grow without end. The bytes of a space are
+counted by the worker: it asks for all sizes now and then, and always before it refuses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SUBJECTS: Final = f"$KV.{BUCKET}."
 _COUNTED: Final = 10.0
 """Seconds that the sizes of a space count as known, while others may write there."""
 _SHARE: Final = 50
-"""… and at least so many times as long as it took to ask for them."""
+"""The sizes count as known for at least so many times the duration of their request."""
 _SPACES: Final = 32
 """Spaces whose sizes are kept."""
 _HEAD: Final = 256
@@ -44,7 +44,7 @@ _HEAD: Final = 256
 _BUSY: Final = 503
 """The code of an error: nobody leads the stream now."""
 _BOUND: Final = 10.0
-"""Seconds for one call: who leads a stream is chosen in less."""
+"""Seconds for one call: a stream's leader is chosen in less."""
 _LOOK: Final = 0.05
 _TRIES: Final = 3
 
@@ -85,8 +85,8 @@ class FleetValues:
 
     Args:
         bus: The bus.
-        project: What the values of the scope `project` belong to: the same on all workers.
-        user: Whom those of the scope `user` belong to.
+        project: The owner of the values of the scope `project`: the same on all workers.
+        user: The owner of the values of the scope `user`.
     """
 
     def __init__(self, bus: Bus, project: str, user: str) -> None:
@@ -129,8 +129,8 @@ class FleetValues:
         return hashlib.sha256("\0".join((grantee.name, *whose)).encode()).hexdigest()
 
     async def _within(self, perform: Callable[[], Awaitable[Result]]) -> Result:
-        """What is performed, in bounded time; again while NATS says that nothing was done: it may
-        be choosing who leads. Raises `ServiceError`."""
+        """Performs a call in bounded time; again while NATS says that nothing was done: the stream
+        may be without a leader. Raises `ServiceError`."""
         error: ConductorError = Away()
         try:
             async with asyncio.timeout(_BOUND):
@@ -154,7 +154,7 @@ class FleetValues:
         )
         raise ServiceError("storage", text, private=f"{error.text}\nhint: {error.hint}")
 
-    # -- what is asked of NATS -------------------------------------------------------------------
+    # -- requests to NATS ------------------------------------------------------------------------
 
     async def _get(self, space: str, key: str) -> object:
         kept = await (await self._opened()).get(_at(space, key))
@@ -172,14 +172,13 @@ class FleetValues:
         return kv.stored(sizes.total, revision)
 
     async def _set_if(self, bucket: Bucket, at: str, value: bytes, request: kv.OfValue) -> int:
-        """Sets a value that has the revision asked for. Raises `ServiceError` for one that has
-        not."""
+        """Sets a value that still has the revision asked for, else raises `ServiceError`."""
         for _ in range(_TRIES):
             revision = await bucket.update(at, value, request.if_revision or 0)
             if revision:
                 return revision
             kept = await bucket.get(at)
-            # It may have become what was asked for in between.
+            # The value may have got the revision asked for in between.
             kv.check_revision(request, kept.revision if kept is not None else 0)
         raise ServiceError("storage", "others set the value too often at the moment; try again")
 
@@ -268,7 +267,7 @@ def _key(subject: str) -> str:
 
 
 def _chosen(data: bytes, request: kv.OfList) -> list[str]:
-    """The keys that a list asks for, and one more if there is, of what JetStream knows."""
+    """The keys that a list asks for, out of JetStream's answer, and one more if there is one."""
     subjects = msgspec.json.decode(data, type=_Info).state.subjects or {}
     every = sorted(_key(subject) for subject in subjects)
     wanted = (key for key in every if key > request.after and key.startswith(request.prefix))

@@ -1,5 +1,5 @@
-"""What one principal has at a gateway: connections, each with a chain whose one component is the
-room. Who is attached to what is the room's business: frames pass here as they are.
+"""The connections of one principal at a gateway, each with a chain whose only component is the
+room. The room knows which client is attached to which session: frames pass here as they are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Seated:
 
     @property
     def waits(self) -> bool:
-        """Whether the client has sent what is not answered, or not taken yet."""
+        """Whether the client has sent a message that is not answered, or not taken yet."""
         if self.chain is None:
             return False
         return self.hosted is None or bool(self.chain.transport.held or self.hosted.pending)
@@ -149,13 +149,13 @@ class Lobby(Served):
             seat.hosted.cut(is_cut)
 
     def go_on(self, connection: Connection) -> None:
-        """Its chain may send it more."""
+        """The connection's chain may send it more."""
         seat = self._seats.get(connection.id)
         if seat is not None and seat.chain is not None:
             seat.chain.transport.drained()
 
     def waits(self, connection: Connection) -> bool:
-        """Whether a client has sent what is not answered, or not taken yet."""
+        """Whether a client has sent a message that is not answered, or not taken yet."""
         return self._seats[connection.id].waits
 
     def left(self, connection: Connection, why: Farewell) -> None:
@@ -174,7 +174,7 @@ class Lobby(Served):
         self.server.changed()
 
     def _deny(self, seat: _Seated) -> None:
-        """Answers what a client has asked that is sent away, and still reads."""
+        """Answers the open requests of a client that is sent away, and still reads."""
         outlet = seat.connection.outlet
         for id_ in seat.unanswered():
             session = seat.asked.pop(id_, None)
@@ -247,7 +247,7 @@ class Lobby(Served):
         """Does nothing: the room has the time of turns."""
 
     def set(self) -> None:
-        """Does nothing: what its server has is read each time."""
+        """Does nothing: the server's settings are read at each use."""
 
     def reload(self) -> None:
         """Does nothing: workers have the configuration of chains."""

@@ -1,4 +1,4 @@
-"""What gateways and workers say to each other, beside the packets of links: JSON."""
+"""The messages between gateways and workers, beside the packets of links: JSON."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was asked for is not done."""
+    """The worker does not do what a request asks for."""
 
     text: str
     hint: str = ""
@@ -77,22 +77,22 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hint: str = ""
     clean: bool = False
     lost: bool = False
-    """Whether it is lost, with what was open in it."""
+    """Whether the connection is lost, with its open requests."""
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of the client of a connection."""
+    """The state of a connection's client."""
 
     cut: bool = False
-    """It is gone, and may come back."""
+    """The client is gone, and may come back."""
     left: bool = False
-    """It has left for good."""
+    """The client has left for good."""
     waits: bool = False
-    """It has to wait: nothing of it is on its way."""
+    """The client must wait: nothing from it is on its way."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a worker is to do."""
+    """An order to a worker."""
 
     do: str
     """`alive`: only answer. `holds`: say whether it has a room in an epoch. `check`: look whether
@@ -103,7 +103,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a gateway or a worker is, and what it has. Also its beat."""
+    """The identity and the state of a gateway or a worker. Also its beat."""
 
     kind: str
     """`gateway` or `worker`."""
@@ -124,12 +124,12 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     config: str = ""
     """Where the bundle is that holds, by its digest; empty: the files of the machine count."""
     bundles: dict[str, str] | None = None
-    """What a worker has of the bundles of its pool (`conductor.fleet.rollout`); None: it follows no
+    """The state of the pool's bundles on a worker (`conductor.fleet.rollout`); None: it follows no
     rollouts."""
 
 
 def here(kind: str, id_: str, pool: str, state: str, counts: dict[str, int]) -> Status:
-    """What a gateway or a worker of this process is."""
+    """The status of a gateway or a worker of this process."""
     return Status(
         kind=kind,
         id=id_,
@@ -148,7 +148,7 @@ def write(message: object) -> bytes:
 
 
 def read(data: bytes, kind: type[Kind]) -> Kind:
-    """A message of a kind. Raises `ConductorError`: it is none, or the other end refuses."""
+    """Reads a message of a kind. Raises `ConductorError`: another kind, or a refusal."""
     try:
         return json_text.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -164,7 +164,7 @@ def read(data: bytes, kind: type[Kind]) -> Kind:
 
 
 def facts(request: Open, worker: str, number: str) -> tuple[object, ...]:
-    """What the keys of a connection are made of beside those of its ends."""
+    """The facts of a connection that its keys are made of, beside the keys of its ends."""
     of_one = (request.connection, request.principal, request.chain, request.epoch)
     return (*of_one, request.gateway, worker, number)
 

@@ -1,4 +1,4 @@
-"""The names on the bus. They are made here alone; nothing of a client gets into one as it is."""
+"""The names on the bus. They are made here alone; no text of a client gets into a name as it is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ROOMS: Final = "rooms"
 OWNED: Final = "owned"
 """The bucket of sessions and their principals, by pool, room and session."""
 JOURNAL: Final = "journal"
-"""The stream of what has passed, and the first word of its subjects."""
+"""The stream of the journal, and the first word of its subjects."""
 STATUS: Final = "fleet.status"
-"""Every worker answers here, and nobody else may …"""
+"""The subject where every worker answers, and nobody else may."""
 GATEWAYS: Final = "fleet.gateways"
-"""… and every gateway here."""
+"""The subject where every gateway answers."""
 WORKERS: Final = "workers"
 """The queue group of the workers that take rooms."""
 
@@ -33,8 +33,8 @@ _ID_BYTES: Final = 9
 
 
 def new_id() -> str:
-    """The id of a gateway, a worker or a connection: nobody can guess it. It begins as no option
-    of a command line does."""
+    """The id of a gateway, a worker or a connection: nobody can guess it. Its begin is never that
+    of an option of a command line."""
     return secrets.token_hex(_ID_BYTES)
 
 
@@ -66,14 +66,14 @@ def lease(worker: str, born: int) -> bytes:
 
 
 def holder(value: bytes) -> str:
-    """The worker that a lease names; one that nobody is, where the lease is spoilt."""
+    """The worker that a lease names; a name that no worker has, where the lease is spoilt."""
     text = value.decode(errors="replace").partition(" ")[0]
     return text if is_id(text) else "nobody"
 
 
 def epoch(value: bytes, revision: int) -> int:
-    """The epoch of a lease: it rises with the revision, and where the bucket is made anew, whose
-    revisions begin at 1 again. It is below 2**53, so that any reader of JSON takes it."""
+    """The epoch of a lease. It rises with the revision. It also rises where the bucket is made
+    anew, with revisions from 1 again. It is below 2**53, so that any reader of JSON takes it."""
     born = value.partition(b" ")[2]
     return (int(born) if _BORN.fullmatch(born) else 0) * _CHANGES + revision
 
@@ -121,5 +121,5 @@ def packets(kind: str, id_: str, connection: str) -> str:
 
 
 def journal(room: str, chain: str, way: str) -> str:
-    """Where the journal of a chain takes frames of one way; `*`: of all."""
+    """The subject for a chain's frames of one way in the journal; `*`: of all."""
     return f"{JOURNAL}.{room}.{chain}.{way}"

@@ -47,8 +47,8 @@ def program() -> str:
 def command(
     folder: str, password: str = "", login: Mapping[str, str] | None = None, port: int = -1
 ) -> list[str]:
-    """The command line of a server that keeps what it has in a folder. It listens at a port, by
-    default at one that is free. With a password it lets `USER` in, and nobody else; beside its
+    """The command line of a server that keeps its data in a folder. It listens at a port, by
+    default at a free port. With a password it lets `USER` in, and nobody else; beside its
     configuration is a file with the variables of this login."""
     path = os.path.join(folder, "nats.conf")
     store = folder.replace("\\", "/").replace('"', "")

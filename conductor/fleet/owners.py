@@ -1,8 +1,8 @@
-"""Which principal has which session, known to all workers.
+"""The owners of sessions, known to all workers.
 
-A room's worker has the sessions of that principal in memory, and the bucket has all. Agents choose
-the ids, and some count: when two principals open sessions of the same id, the one who opened it
-last has it, and the worker of the other is ordered to forget it.
+A room's worker has the sessions of its principal in memory, and the bucket has all. Agents choose
+the ids, and some count: when two principals open sessions of the same id, the principal that opened
+it last owns it, and the worker of the other principal is ordered to forget it.
 
 An answer that names a session leaves after the record of its owner: a client that knows a session
 finds it, whatever happens to its worker.
@@ -22,13 +22,13 @@ from conductor.fleet.bucket import Bucket
 from conductor.fleet.bus import Bus
 
 _MOST: Final = 100_000
-"""Sessions of one principal; then the oldest is forgotten."""
+"""The most sessions of one principal; the oldest are forgotten."""
 _LONGEST: Final = 512
-"""Bytes of a session's id that is kept: a longer one is of this worker alone."""
+"""The most bytes of a session's id in the bucket: only this worker knows a longer id."""
 _AGAIN: Final = 2.0
-"""Seconds until changes are tried again that NATS did not take …"""
+"""Seconds until the worker tries again to record changes that NATS did not take."""
 _TRIES: Final = 5
-"""… so many times, while it is there: who leads a stream is chosen in less."""
+"""The number of tries while NATS is there: a stream's leader is chosen in less time."""
 _LOOK: Final = 0.05
 _AT_ONCE: Final = 64
 """Changes that are on their way."""
@@ -38,7 +38,7 @@ Then = Callable[[ConductorError | None], None]
 
 
 class _Batch:
-    """Changes that are recorded together, and what waits for that."""
+    """Changes that are recorded together, and the calls that wait for the record."""
 
     def __init__(self) -> None:
         self.changes: dict[tuple[str, str], bool] = {}
@@ -62,7 +62,7 @@ class KeptOwners:
         self._bus, self._pool, self._owned, self._rooms, self._log = bus, pool, owned, rooms, log
         self._of: dict[str, dict[str, None]] = {}
         self._now, self._next = _Batch(), _Batch()
-        """The changes that are being recorded, and those that come behind."""
+        """The changes that are being recorded now, and the changes that come next."""
         self._due, self._done = asyncio.Event(), asyncio.Event()
         self._done.set()
         self._writing = bus.start(self._write())
@@ -126,13 +126,13 @@ class KeptOwners:
         self._due.set()
 
     def keep(self, principal: str) -> None:
-        """NATS has lost who has which session: what a room here has is recorded again."""
+        """NATS has lost the owners of sessions: the sessions of a room here are recorded again."""
         for session in self._of.get(principal, ()):
             self._change(principal, session, True)
 
     def waits(self, principal: str, session: str | None, then: Then) -> bool:
-        """Whether what is said of a session, or of none, has to wait until a change of it, or of
-        any session of the principal, is recorded; `then` is called when it is."""
+        """Whether a frame must wait until a change of its session is recorded; without a session,
+        any change of the principal's sessions. `then` is called when it is recorded."""
         for batch in (self._next, self._now):
             if batch.has(principal, session):
                 batch.then.append(then)
@@ -153,7 +153,7 @@ class KeptOwners:
             for then in batch.then:
                 try:
                     then(error)
-                except Exception as defect:  # the others hear it
+                except Exception as defect:  # the other calls are made
                     self._log(f"a defect of conductor: {place_of(defect)}")
             if not self._next.changes:
                 self._done.set()
@@ -162,7 +162,7 @@ class KeptOwners:
         """Records changes; why it cannot be done."""
         tries = _TRIES
         while True:
-            while not self._bus.is_linked:  # whoever waits for this waits for NATS
+            while not self._bus.is_linked:  # a frame that waits for the record waits for NATS
                 await asyncio.sleep(_LOOK)
             try:
                 changes = [*batch.changes.items()]

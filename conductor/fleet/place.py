@@ -10,7 +10,7 @@ import msgspec
 from conductor.errors import UsageError
 
 _WAIT: Final = 30.0
-"""Seconds that NATS has to be there when a part of the fleet starts."""
+"""Seconds in which NATS must be there when a part of the fleet starts."""
 _SECURE: Final = ("tls", "wss")
 
 
@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """Its addresses, as people may read them."""
+        """The addresses of NATS, without secrets, for people."""
         return ", ".join(without_login(url) for url in self.nats)
 
 

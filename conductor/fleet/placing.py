@@ -1,7 +1,8 @@
-"""How a gateway finds the worker that has a room. Pure: it says what to ask, and takes the answer.
+"""A gateway's search for the worker that has a room. Pure: it gives the next question, and takes
+the answer.
 
 LOOK   which worker has the lease of the room?
-PLACE  no worker has one, or it does not answer: who takes the room?
+PLACE  no worker has the lease, or it does not answer: which worker takes the room?
 OPEN   the worker opens a connection
 """
 
@@ -17,7 +18,7 @@ MOST: Final = 8
 
 
 class Step(Enum):
-    """What is asked next."""
+    """The next question."""
 
     LOOK = "look"
     PLACE = "place"
@@ -27,7 +28,7 @@ class Step(Enum):
 
 
 class Event(Enum):
-    """What the answer is."""
+    """The answer to a question."""
 
     HELD = "a worker has the lease"
     FREE = "no worker has it, or its worker is lost"
@@ -65,10 +66,10 @@ class Placing:
     """One search.
 
     Attributes:
-        step: What is asked next.
+        step: The next question.
         lost: The epoch whose worker does not answer; 0: none is known.
-        lease: Where the connection is to be opened, or is open.
-        rounds: Searches that came to nothing.
+        lease: The lease under which the connection is opened, or is open.
+        rounds: The number of failed searches.
     """
 
     def __init__(self, lost: int = 0) -> None:

@@ -1,9 +1,11 @@
-"""The record of a pool: what it runs, signed, in the bucket `config` of NATS and on workers.
+"""The record of a pool: the names of its bundles, signed, in the bucket `config` of NATS and on
+workers.
 
     {"statement": {"format": …, "pool": …, "record": …}, "signature": a bundle of sigstore}
 
 The signature is by a key that signs bundles, and covers the pool's name: a record of one pool is
-none of another. Who may write a value proves nothing: workers believe signatures, not the bucket.
+none of another. Write access to the bucket proves nothing: workers believe signatures, not the
+bucket.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Signed(msgspec.Struct, frozen=True):
     revision: int = 0
     """In the bucket; 0 where there is none."""
     problem: str = ""
-    """Why the value in the bucket counts for nothing; then `record` is an empty one."""
+    """Why the value in the bucket does not count; `record` is then an empty record."""
 
 
 def written(pool: str, record: Record, key: str) -> bytes:
@@ -72,7 +74,7 @@ def read(pool: str, value: bytes, keys: Sequence[Demand]) -> Signed:
     Without keys the value must have a signature, and nobody compares it: for people who look.
 
     Raises:
-        UsageError: It is none of this pool, or none of these keys has signed it.
+        UsageError: The value is no record of this pool, or none of these keys has signed it.
     """
     shown = f"the record of the pool `{pool}`"
     if len(value) > MOST:
@@ -98,12 +100,12 @@ class PoolRecords:
     """The records of one tenant in NATS. Every method raises `ConductorError`."""
 
     def __init__(self, bus: Bus, keys: Sequence[Demand] = ()) -> None:
-        """`keys`: one of them has signed a record; none: nobody compares who has."""
+        """`keys`: one of them has signed a record; empty: the signer does not matter."""
         self._bus, self._keys = bus, keys
         self._opened: Bucket | None = None
 
     async def get(self, pool: str) -> Signed:
-        """What a pool runs."""
+        """The record of a pool."""
         kept = await (await self._bucket()).get(pool)
         if kept is None:
             return Signed()
@@ -117,7 +119,7 @@ class PoolRecords:
         """Sets the record of a pool, signed with the private key in a file. Raises `UsageError` if
         somebody has changed it meanwhile."""
         bucket, value = await self._bucket(), written(pool, record, key)
-        read(pool, value, ())  # what no worker could read is not written
+        read(pool, value, ())  # a record that no worker could read is not written
         if known.revision:
             revision = await bucket.update(pool, value, known.revision)
         else:
@@ -130,8 +132,8 @@ class PoolRecords:
         return Signed(record, value, revision=revision)
 
     async def watch(self, pool: str, changed: Callable[[], None]) -> End:
-        """Calls `changed` after the record has changed, while NATS is there; what it returns ends
-        that."""
+        """Calls `changed` after the record has changed, while NATS is there. The returned function
+        ends the calls."""
         return await self._bus.listen(f"$KV.{BUCKET}.{pool}", lambda *_: changed())
 
     async def _bucket(self) -> Bucket:

@@ -1,11 +1,11 @@
-"""How a bundle becomes what a pool runs, as tables of moves. Pure: no clock, no network.
+"""The steps by which a pool comes to run a bundle, as tables of moves. Pure: no clock, no network.
 
-    record    what the pool runs, ran before and is offered (`pool_record`: how it is kept)
-    holding   what one worker has of the bundles that the record names
-    verdict   what a controller makes of what the workers report
+    record    the bundles that the pool runs, ran before and is offered (kept by `pool_record`)
+    holding   one worker's state of the bundles that the record names
+    verdict   a controller's conclusion from the workers' reports
 
 A controller changes the record by compare-and-set, workers follow it. A worker uses a bundle only
-if it has prepared it, so a bad one changes nothing: the worker keeps what it has, and reports why.
+if it has prepared it, so a bad bundle changes nothing: the worker keeps its own, and reports why.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ Name = Annotated[
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pool runs. Fields that a later conductor adds are left alone."""
+    """The bundles of a pool. Fields that a later conductor adds are left alone."""
 
     active: Name = ""
     previous: Name = ""
-    """What ran before, which workers still have: the way back."""
+    """The bundle that ran before, which workers still have: the way back."""
     candidate: Name = ""
-    """What workers prepare."""
+    """The bundle that workers prepare."""
     revision: Annotated[int, msgspec.Meta(ge=0, le=2**62)] = 0
-    """Rises with each change: a bundle that failed is tried again in a later one, and workers take
-    no lower one than they have seen."""
+    """Rises with each change: a bundle that failed is tried again in a later revision, and workers
+    take no lower revision than they have seen."""
 
 
 def offered(record: Record, name: str) -> Record:
@@ -60,8 +60,8 @@ def switched(record: Record, name: str) -> Record:
 
 
 def back(record: Record) -> Record:
-    """What ran before is active again, and a rollout that is under way is over. Raises
-    `UsageError` if nothing ran before."""
+    """The previous bundle becomes active again, and a rollout that is under way is over. Raises
+    `UsageError` if no bundle was active before."""
     if not record.previous:
         raise UsageError(
             "there is nothing to go back to: no other bundle was active before",
@@ -71,8 +71,8 @@ def back(record: Record) -> Record:
 
 
 def dated(record: Record, milliseconds: int) -> Record:
-    """The record with a revision that is no lower than the time: it is higher than any before, also
-    where NATS has lost the one before."""
+    """The record with a revision that is no lower than the time: it is higher than all before, also
+    where NATS has lost the record before."""
     return msgspec.structs.replace(record, revision=max(record.revision, milliseconds))
 
 
@@ -84,7 +84,7 @@ def _changed(record: Record, **fields: str) -> Record:
 
 
 class Phase(enum.Enum):
-    """What a worker has of one bundle."""
+    """The state of one bundle on a worker."""
 
     PREPARING = "preparing"
     READY = "ready"
@@ -93,16 +93,16 @@ class Phase(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What happens to a bundle on a worker."""
+    """The events of a bundle on a worker."""
 
     PREPARED = "prepared"
-    """It is here, digest and signature hold, its chains resolve, and its modules are compiled."""
+    """The bundle is here: digest and signature hold, its chains resolve, modules are compiled."""
     REFUSED = "refused"
-    """It cannot be used."""
+    """The bundle cannot be used."""
     USED = "used"
     """New chains start from it."""
     REPLACED = "replaced"
-    """New chains start from another one."""
+    """New chains start from another bundle."""
     AGAIN = "again"
     """The record names it in another revision."""
 
@@ -115,7 +115,7 @@ MOVES: Final[Mapping[tuple[Phase, Event], Phase]] = {
     (Phase.IN_USE, Event.REPLACED): Phase.READY,
     (Phase.FAILED, Event.AGAIN): Phase.PREPARING,
 }
-"""All moves that there are; what is missing is no move."""
+"""All moves; a pair that is missing is no move."""
 
 
 class Prepare(msgspec.Struct, frozen=True):
@@ -126,14 +126,14 @@ class Prepare(msgspec.Struct, frozen=True):
 
 
 class Use(msgspec.Struct, frozen=True):
-    """Start new chains from it, and let those that run take it when they are idle; then report
-    USED or REFUSED."""
+    """Start new chains from the bundle, and let running chains take it when they are idle; then
+    report USED or REFUSED."""
 
     name: str
 
 
 class Forget(msgspec.Struct, frozen=True):
-    """Nobody needs it here any more; what prepares it may end."""
+    """Nobody needs the bundle here any more; the task that prepares it may end."""
 
     name: str
 
@@ -146,16 +146,16 @@ class Held(msgspec.Struct, frozen=True):
 
     phase: Phase
     why: str = ""
-    """Of a failed one."""
+    """For a failed bundle, the reason."""
 
 
 class Holding:
-    """What one worker has, and what it does next. Every method returns effects, in order.
+    """The bundles of one worker, and its next steps. Every method returns effects, in order.
 
     Attributes:
-        record: What the pool runs, as this worker knows it.
-        bundles: The bundles that it has or gets, by name.
-        in_use: The one that new chains start from; empty: none yet.
+        record: The record of the pool, as this worker knows it.
+        bundles: The bundles that the worker has or gets, by name.
+        in_use: The bundle that new chains start from; empty: none yet.
     """
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class Holding:
         self.bundles: dict[str, Held] = {}
         self.in_use = ""
         self._using = ""
-        """What `Use` was asked for; empty: none."""
+        """The bundle for which `Use` was asked; empty: none."""
 
     def follow(self, record: Record) -> list[Effect]:
         """The record is this now. One with a lower revision changes nothing: somebody has put an
@@ -184,7 +184,7 @@ class Holding:
         return [*effects, *self._settle()]
 
     def happened(self, name: str, event: Event, why: str = "") -> list[Effect]:
-        """What came of an effect. What is reported of a forgotten bundle counts for nothing."""
+        """Takes the result of an effect. A result for a forgotten bundle does not count."""
         held = self.bundles.get(name)
         if held is None or (held.phase, event) not in MOVES:
             return []
@@ -198,14 +198,14 @@ class Holding:
         return self._settle()
 
     def report(self) -> dict[str, str]:
-        """What a controller hears: the phase of each bundle, with the reason of a failed one."""
+        """The report for a controller: the phase of each bundle, with the reason of a failure."""
         return {
             name: f"{held.phase.value}: {held.why}" if held.why else held.phase.value
             for name, held in self.bundles.items()
         }
 
     def _settle(self) -> list[Effect]:
-        """Takes the active bundle if it is ready, and forgets what nobody names any more."""
+        """Takes the active bundle if it is ready; forgets bundles that nobody names."""
         effects: list[Effect] = []
         active = self.record.active
         held = self.bundles.get(active)
@@ -225,7 +225,7 @@ class Holding:
 
 
 def _wanted(record: Record) -> list[str]:
-    """The bundles that a worker has, what it runs first."""
+    """The bundles that a worker must have, the active bundle first."""
     named = (record.active, record.candidate, record.previous)
     return [name for name in dict.fromkeys(named) if name]
 
@@ -234,7 +234,7 @@ def _wanted(record: Record) -> list[str]:
 
 
 class Verdict(enum.Enum):
-    """What a controller does."""
+    """The next step of a controller."""
 
     WAIT = "wait"
     SWITCH = "switch"
@@ -243,7 +243,7 @@ class Verdict(enum.Enum):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """How far the workers of a pool are with one bundle."""
+    """The progress of a pool's workers with one bundle."""
 
     workers: int
     ready: int
@@ -252,7 +252,7 @@ class Count(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """What follows."""
+        """The controller's next step."""
         if self.ready >= self.needed:
             return Verdict.SWITCH
         hopeless = self.failed and self.workers - self.failed < self.needed
@@ -260,9 +260,9 @@ class Count(msgspec.Struct, frozen=True):
 
 
 def counted(name: str, reports: Iterable[Mapping[str, str]], percent: int) -> Count:
-    """How far the workers are, from what each `Holding.report` says, and how many must be ready.
+    """The progress of the workers, from each `Holding.report`, and the number that must be ready.
 
-    With 0 percent none; else one at least, so nobody switches a pool of no worker by accident.
+    With 0 percent none; else at least one, so nobody switches a pool of no worker by accident.
     """
     phases = [report.get(name, "").partition(":")[0] for report in reports]
     needed = max(1, math.ceil(len(phases) * percent / 100)) if percent else 0

@@ -1,4 +1,4 @@
-"""The worker's end of a connection: a gateway is at the other one."""
+"""The worker's end of a connection: the other end is at a gateway."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RoomOutlet:
             self,
         )
         self.holds: Entry | None = None
-        """What has come of frames that are not complete, and packets that wait for their turn."""
+        """The bytes of incomplete frames, and of packets that wait for their turn."""
         self._arriving = 0
         self._unsaid = 0
         """Bytes that wait for the record of an owner."""
@@ -69,8 +69,8 @@ class RoomOutlet:
         return 0 if self._over else self.carried.kept + self._unsaid
 
     def send(self, frame: bytes, session: str | None) -> None:
-        """Keeps a frame until the gateway has it. It waits while NATS does not know whose the
-        session is that it may name."""
+        """Keeps a frame until the gateway has it. A frame that may name a session waits until NATS
+        knows the session's owner."""
         if self._over:
             return
         principal, then = self._held.principal, partial(self._recorded, frame)
@@ -80,7 +80,7 @@ class RoomOutlet:
             self._say(frame)
 
     def _recorded(self, frame: bytes, error: ConductorError | None) -> None:
-        """What has waited goes, an answer that names a session that is not recorded as an error."""
+        """A waiting frame goes, or an error if its session could not be recorded."""
         self._unsaid -= len(frame)
         if not self._over:
             self._say(frame if error is None else _refused(frame, error))
@@ -93,11 +93,11 @@ class RoomOutlet:
             self.link_failed(error)
 
     def flush(self) -> None:
-        """Sends what may go."""
+        """Sends the frames that may go."""
         self.carried.flush()
 
     def hold(self, held: bool) -> None:
-        """Whether the gateway has to wait with what it sends."""
+        """`held` says whether the gateway must stop sending for now."""
         if held:
             self.carried.pause()
         else:
@@ -129,7 +129,7 @@ class RoomOutlet:
             self.holds.set(self.carried.held + self._arriving)
 
     def _client(self, packet: bytes) -> None:
-        """The gateway says what has become of the client."""
+        """The gateway tells the state of the client."""
         try:
             client = messages.read(packet, messages.Client)
         except ConductorError:
@@ -147,8 +147,8 @@ class RoomOutlet:
             connection.linked()
 
     def gateway_lost(self) -> None:
-        """Nobody takes what the room says; the client may come back by another gateway. A gateway
-        that only stood still hears it, and opens another connection."""
+        """Nobody takes the room's frames; the client may come back by another gateway. A gateway
+        that only stood still hears of this, and opens another connection."""
         if not self._over:
             self.say(messages.Closed(text="is cut: its worker misses the gateway", lost=True))
         self.drop()
@@ -192,7 +192,7 @@ class RoomOutlet:
 
 
 def _refused(frame: bytes, error: ConductorError) -> bytes:
-    """What a client gets in the place of an answer that names a session."""
+    """The client's answer in place of an answer that names a session."""
     message = jsonrpc.message_of(frame)
     if message is None or not isinstance(message.id, Raw):
         return frame

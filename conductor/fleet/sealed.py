@@ -1,10 +1,10 @@
 """Packets that only the two ends of one connection can read and write.
 
 A subject of NATS says nothing about who has sent a message. So a gateway and a worker have a key
-each for their lifetime, and their ids are made of these: the lease of a room names the key of its
-worker. What both make of their keys, of the connection and of a number that the worker has just
-chosen is known to nobody else, whatever he hears. Each packet has a number, which only rises: one
-that is made up, changed, repeated or late is dropped.
+each for their lifetime, and their ids are made of these keys: the lease of a room names the key of
+its worker. Both make the keys of a connection from their own keys, the connection and a number that
+the worker has just chosen: nobody else knows them. Each packet has a number, which only rises: a
+packet that is made up, changed, repeated or late is dropped.
 
     NUMBER (8 bytes)  AES-256-GCM of the packet
 """
@@ -36,7 +36,7 @@ class Identity:
     """The key of a gateway or a worker, as long as it runs.
 
     Attributes:
-        public: What others may know of it.
+        public: The public key.
         id: Its name on the bus.
     """
 
@@ -46,15 +46,15 @@ class Identity:
         self.id = id_of(self.public)
 
     def keys(self, theirs: bytes, id_: str, facts: tuple[object, ...]) -> tuple[bytes, bytes]:
-        """Two keys that only this end and the one with a public key can have.
+        """Two keys that only this end and the owner of a public key can have.
 
         Args:
             theirs: The public key of the other end.
             id_: The id of the other end, as the lease or its request names it.
-            facts: What both ends know of the connection, in the same order.
+            facts: The facts of the connection that both ends know, in the same order.
 
         Raises:
-            ConductorError: It is not the key of that id.
+            ConductorError: `theirs` is not the key of `id_`.
         """
         try:
             if id_of(theirs) != id_:
@@ -84,7 +84,7 @@ class Seal:
     """One end of one connection."""
 
     def __init__(self, sends: bytes, takes: bytes) -> None:
-        """The keys of what this end sends, and of what it takes."""
+        """`sends`: the key of this end's packets. `takes`: the key of the other end's packets."""
         self._sends, self._takes = AESGCM(sends), AESGCM(takes)
         self._sent = self._taken = 0
 
@@ -95,7 +95,7 @@ class Seal:
         return number + self._sends.encrypt(_PREFIX + number, packet, None)
 
     def opened(self, data: bytes) -> bytes | None:
-        """The packet in what has come; None: the other end has not just sent it."""
+        """The packet in a message; None: the other end has not just sent it."""
         number = data[:_NUMBER]
         if len(number) < _NUMBER or int.from_bytes(number, "big") <= self._taken:
             return None

@@ -26,9 +26,9 @@ _PAUSE: Final = 0.05
 _LONGEST: Final = 1.0
 """Seconds before the next round of a search: twice as long each time, up to this."""
 _PLACE: Final = 2.0
-"""Seconds that a worker has to take a room."""
+"""Seconds in which a worker must take a room."""
 _OPEN: Final = 1.0
-"""Seconds that a worker has to open a connection."""
+"""Seconds in which a worker must open a connection."""
 
 
 class Seat(msgspec.Struct):
@@ -39,13 +39,13 @@ class Seat(msgspec.Struct):
     lost: int = 0
     """The epoch whose worker does not answer."""
     stays: bool = False
-    """Whether the client may come back by another gateway, for this one ends."""
+    """Whether the client may come back by another gateway, since this gateway ends."""
     is_cut: bool = False
     """Whether its client is gone, and may come back."""
     transport: RoomTransport | None = None
-    """The one that is open."""
+    """The transport that is open."""
     hold: Callable[[bool], None] = lambda held: None
-    """Has the client wait with all that it sends, or no more."""
+    """Tells the client to stop sending, or to go on."""
 
 
 class RoomTransport(Framed):
@@ -58,7 +58,7 @@ class RoomTransport(Framed):
         self._lease: Lease | None = None
         self._connection = ""
         self._is_moving = False
-        """Whether the room may move, and the worker has to hear when nothing is on its way."""
+        """Whether the room may move. Then the worker must hear when nothing is on its way."""
 
     # -- the contract of transports ------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class RoomTransport(Framed):
         self._pass_on()
 
     async def _go(self, placing: Placing) -> None:
-        """Takes one step of the search. Raises `ConductorError` with why it comes to nothing."""
+        """Takes one step of the search. Raises `ConductorError` with the reason to fail."""
         gateway, seat = self._gateway, self._seat
         if placing.step is Step.LOOK:
             try:
@@ -165,7 +165,7 @@ class RoomTransport(Framed):
 
     def write(self, data: bytes) -> None:
         """Queues whole lines."""
-        if not self._seat.stays:  # what the end of its chain says ends no turn
+        if not self._seat.stays:  # messages of the ending chain end no turn
             super().write(data)
 
     @property
@@ -190,7 +190,7 @@ class RoomTransport(Framed):
         self._finish_if_done()
 
     async def close(self, grace: float) -> None:
-        """Closes the connection, after what is queued had `grace` seconds to arrive."""
+        """Closes the connection, after queued frames had `grace` seconds to arrive."""
         self._ended = True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace
@@ -199,7 +199,7 @@ class RoomTransport(Framed):
         self._leave()
         self._drop()
 
-    # -- what comes ----------------------------------------------------------------------------
+    # -- packets -------------------------------------------------------------------------------
 
     def packet(self, data: bytes) -> None:
         """Something has come, which the worker may have sent."""
@@ -219,7 +219,7 @@ class RoomTransport(Framed):
             self._tell_quiet()
 
     def _pass_on(self) -> None:
-        """Gives the link what waits, as far as there is room."""
+        """Gives the link the waiting frames, as far as there is room."""
         carried = self._carried
         if carried is None:
             return
@@ -236,7 +236,7 @@ class RoomTransport(Framed):
             self._leave()
 
     def _linked(self) -> None:
-        """NATS is there again: what the room has said meanwhile may be lost."""
+        """NATS is there again: messages of the room may have been lost meanwhile."""
         self._go_on_sending()
         self.tell_cut()
 
@@ -255,7 +255,7 @@ class RoomTransport(Framed):
             self._say(messages.Client(cut=self._seat.is_cut, waits=True))
 
     def _leave(self) -> None:
-        """Says to the worker that the connection is over, or that its client has to come back."""
+        """Tells the worker that the connection is over, or that its client will come back."""
         self._say(messages.Client(cut=True) if self._seat.stays else messages.Client(left=True))
 
     def _say(self, client: messages.Client) -> None:
@@ -288,7 +288,7 @@ class RoomTransport(Framed):
         if closed.when != "now":
             self._is_moving = closed.when == "soon"
             self._seat.hold(self._is_moving)
-            # What was read of the client before may still be on its way through the chain.
+            # Frames that the client sent before may still be on their way through the chain.
             asyncio.get_running_loop().call_soon(self._tell_quiet)
             return
         data = _LOST if closed.lost else {}

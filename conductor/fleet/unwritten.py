@@ -1,4 +1,5 @@
-"""What the journal has not acknowledged yet: in order, bounded, sent again until it has. Pure.
+"""The entries that the journal has not acknowledged: in order, bounded, sent again until it has.
+Pure.
 
 While the journal takes nothing, one entry a second asks whether it does again.
 """
@@ -13,7 +14,7 @@ import msgspec
 WINDOW: Final = 4 * 1024 * 1024
 """Bytes that are on their way at once, without an acknowledgement."""
 FLIGHT: Final = 2048
-"""… and entries."""
+"""The most entries that are on their way at once."""
 PATIENCE: Final = 5.0
 """Seconds after which an entry without an acknowledgement is sent again."""
 PROBE: Final = 1.0
@@ -29,7 +30,7 @@ class Entry(msgspec.Struct, gc=False):
     since: float
     """When it was to be written."""
     sent: float | None = None
-    """When it was sent last; None: it has to be sent."""
+    """When the entry was sent last; None: it must be sent."""
 
 
 class Unwritten:
@@ -45,11 +46,11 @@ class Unwritten:
         self.away = False
         self._entries: dict[int, Entry] = {}
         self._waiting: deque[int] = deque()
-        """Those that have to be sent, in order."""
+        """The entries that must be sent, in order."""
         self._flying = 0
-        """Bytes on their way …"""
+        """The bytes on their way."""
         self._flight: dict[int, None] = {}
-        """… and the entries, in the order in which they were sent."""
+        """The entries on their way, in the order in which they were sent."""
         self._next = 0
         self._probe = 0.0
 
@@ -57,14 +58,14 @@ class Unwritten:
         return len(self._entries)
 
     def add(self, entry: Entry) -> None:
-        """Takes one more."""
+        """Takes another entry."""
         self._entries[self._next] = entry
         self._waiting.append(self._next)
         self._next += 1
         self.kept += len(entry.payload)
 
     def take(self, now: float) -> tuple[int, Entry] | None:
-        """What is to be sent now; None: nothing is."""
+        """The entry to send now; None: there is none."""
         if not self._waiting:
             return None
         if self.away and (self._flight or now < self._probe):

@@ -1,8 +1,8 @@
 """A worker: runs rooms, with gateways in the place of clients.
 
-It has the lease of each room that it runs. Where another worker has taken a lease over, because
-this one seemed to be lost, it ends the room at once: what the room still says reaches nobody, for
-every packet has the epoch of its lease.
+A worker has the lease of each room that it runs. Where another worker has taken a lease over,
+because this worker seemed to be lost, it ends the room at once: later frames of the room reach
+nobody, since every packet has the epoch of its lease.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from conductor.serve.settings import Settings
 
 _ALIVE: Final = 0.4
-"""Seconds that a worker has to show that it lives, before another takes its room over."""
+"""Seconds in which a worker must show that it lives, before another takes its room over."""
 _IDLE: Final = 10.0
 """Seconds that a room without connections and chains keeps its lease."""
 _LOOK: Final = 0.25
@@ -39,11 +39,11 @@ _BORN: Final = 2.0
 """Seconds between two looks whether NATS has lost all leases: it may lose them and run on."""
 _SHORT: Final = 0.01
 _LAST: Final = 1.0
-"""Seconds that gateways have to take the last answers of a room that moves; and NATS, its lease."""
+"""Seconds that gateways have to take the last answers of a room that moves, and NATS its lease."""
 _OTHERS: Final = 2.0
-"""Seconds that workers have to take their rooms again, after NATS has lost all leases."""
+"""Seconds in which workers must take their rooms again, after NATS has lost all leases."""
 _END: Final = 20.0
-"""Seconds that rooms have to end, and their leases, when their worker does."""
+"""Seconds in which rooms and their leases must end, when their worker does."""
 _TRIES: Final = 3
 
 _OTHER: Final = messages.Refused(
@@ -69,7 +69,7 @@ class Program(Protocol):
     """The program that a worker is a part of.
 
     Attributes:
-        follower: What follows the rollouts of its pool; None: nothing does.
+        follower: Follows the rollouts of its pool; None: nothing does.
     """
 
     follower: Follower | None
@@ -90,20 +90,20 @@ class Program(Protocol):
 
 
 class Worker:
-    """What a worker has beside its server.
+    """The worker's state beside its server.
 
     Attributes:
         id: Its name on the bus.
         bus: The bus.
-        owners: Which principal has which session.
+        owners: Knows the owners of sessions.
     """
 
     owners: KeptOwners
     _rooms: Bucket
-    """Both are there once `prepare` has returned …"""
+    """`owners` and `_rooms` are there once `prepare` has returned."""
     _server: Server
     _arrivals: Arrivals
-    """… and both once `begin` has been called."""
+    """`_server` and `_arrivals` are there once `begin` has been called."""
 
     def __init__(
         self,
@@ -125,14 +125,14 @@ class Worker:
         self._taking: dict[str, asyncio.Future[messages.Placed | messages.Refused]] = {}
         """By principal, the rooms that are being taken."""
         self._tasks: set[asyncio.Task[None]] = set()
-        """What ends rooms."""
+        """The tasks that end rooms."""
         self._queueing = asyncio.Lock()
         self._ends: list[End] = []
         self._leave_queue: End | None = None
         self._looking: list[asyncio.Task[None] | None] = []
         self._verifying: asyncio.Task[None] | None = None
         self._is_unsure = False
-        """Whether leases have to be looked after."""
+        """Whether the leases must be looked after."""
         self._born = 0
         """When the bucket of leases was made in which rooms are taken."""
         self._draining = False
@@ -143,7 +143,7 @@ class Worker:
         return self._server.settings
 
     async def prepare(self) -> None:
-        """Opens what is kept. Raises `ConductorError`."""
+        """Opens the buckets. Raises `ConductorError`."""
         self._rooms = await self.bus.bucket(names.ROOMS)
         self._born = await self._rooms.born()
         owned = await self.bus.bucket(names.OWNED)
@@ -201,7 +201,7 @@ class Worker:
                 await leave()
 
     async def _place(self, data: bytes) -> bytes:
-        """Takes a room, if nobody has it. Who asks for one that is being taken waits for that."""
+        """Takes a room, if nobody has it. A request for a room that is being taken waits."""
         try:
             request = messages.read(data, messages.Place)
             if request.version != messages.VERSION:
@@ -242,7 +242,7 @@ class Worker:
         leased = await self._leased(principal, request.lost)
         if not isinstance(leased, Held):
             return leased
-        await self.owners.load(principal)  # with what its last worker has added to the end
+        await self.owners.load(principal)  # with the last changes of its former worker
         self._held[principal] = leased
         if len(self._held) >= self._most:
             await self._step_back()
@@ -264,7 +264,7 @@ class Worker:
                 lost = 0
                 continue
             holder, epoch = names.holder(kept.value), names.epoch(kept.value, kept.revision)
-            if holder != self.id and (  # what is this worker's own, and not here, is left over
+            if holder != self.id and (  # an own lease without a room here is left over
                 epoch != lost or await self._stands(holder, principal, lost)
             ):
                 return messages.Placed(worker=holder, epoch=epoch)
@@ -276,7 +276,7 @@ class Worker:
 
     @property
     def _is_full(self) -> bool:
-        """Whether this worker may have no other room than those it has, and the one it takes."""
+        """Whether this worker may have no room beyond those it has, and the room that it takes."""
         others = self._taking.keys() - self._held.keys()
         return len(self._held) + max(0, len(others) - 1) >= self._most
 
@@ -357,8 +357,7 @@ class Worker:
             task.add_done_callback(self._tasks.discard)
 
     async def _look(self) -> None:
-        """Gives rooms up that are empty; and, while this worker drains, those in which nothing
-        runs."""
+        """Gives up empty rooms; and, while this worker drains, rooms in which nothing runs."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOK)
@@ -376,12 +375,12 @@ class Worker:
         """Takes the rooms again that it has, where NATS has lost all leases."""
         while True:
             await asyncio.sleep(_BORN)
-            with contextlib.suppress(ConductorError):  # what NATS does not have is made again
+            with contextlib.suppress(ConductorError):  # lost buckets are made again
                 if self._held and await self._rooms.born() != self._born:
                     self._verify_soon()
 
     async def leave(self) -> None:
-        """Takes no more rooms, and gives up those that it has as soon as no turn runs in them."""
+        """Takes no more rooms, and gives up each of its rooms as soon as no turn runs there."""
         self._draining = True
         await self._step_back()
         with contextlib.suppress(TimeoutError):
@@ -422,8 +421,8 @@ class Worker:
         self._born = born
 
     async def _verify(self, held: Held, born: int) -> None:
-        """Ends a room whose lease another worker has. Where NATS has lost all leases, the room
-        gets another one, and goes on. Raises `ConductorError`."""
+        """Ends a room whose lease another worker has. Where NATS has lost all leases, the room gets
+        a new lease, and goes on. Raises `ConductorError`."""
         key, mine = names.room(self.pool, held.principal), names.lease(self.id, born)
         if held.lease != mine and (revision := await self._rooms.create(key, mine)):
             held.lease, held.revision = mine, revision
@@ -510,7 +509,7 @@ class Worker:
         self._arrivals.end(connection)
         self._gateways.leave(outlet.gateway, outlet)
 
-    # -- orders and what others see --------------------------------------------------------------
+    # -- orders and the status -------------------------------------------------------------------
 
     async def _order(self, data: bytes) -> bytes:
         try:
