@@ -6,7 +6,8 @@ and an editor waits for more than 200. In one file a module is found in a quarte
 The file lies beside Python's own in `__pycache__`, and the same rules hold. Whoever may write there
 writes it. A module is taken from it while the size and the time of its source stay the same. The
 file is not used where Python searches other folders, as with `PYTHONPATH`, nor with
-`PYTHONDONTWRITEBYTECODE`.
+`PYTHONDONTWRITEBYTECODE`. Each part begins with its hash: a damaged module is loaded from its
+folder, and kept anew.
 
 Imports nothing that a fresh interpreter has not imported already.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from _imp import source_hash
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 
 TYPE_CHECKING = False
@@ -32,6 +34,17 @@ if TYPE_CHECKING:
 _HEAD: Final = 8
 """Bytes that tell how long the table behind them is. The code of the modules follows the table."""
 
+_BARE: Final = sys.stdlib_module_names | {"conductor", "wasm_host"}
+"""Packages whose functions are kept without docstrings. A `py:` component may ask for its own."""
+
+_HASH: Final = 8
+"""Bytes of a hash."""
+
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+_KIND: Final = 0o170000
+_FILE: Final = 0o100000
+"""The bits of a mode that say what a file is, and those of a plain file."""
+
 
 class CodeCache:
     """The modules of one program, which Python finds here before it searches folders."""
@@ -45,7 +58,8 @@ class CodeCache:
         self._file = f"{__spec__.cached.removesuffix('.pyc')}.{program}"
         self._path = list(sys.path)
         self._loaded_before = set(sys.modules)
-        self._fd = -1
+        self.fd = -1
+        """The open file; -1: there is none."""
         self._begin = 0
         self._kept: dict[str, Kept] = {}
         self._held: frozenset[str] = frozenset()
@@ -53,14 +67,15 @@ class CodeCache:
         if sys.dont_write_bytecode:
             return
         try:
-            self._fd = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
-            size = os.fstat(self._fd).st_size
-            begin = _HEAD + int.from_bytes(os.read(self._fd, _HEAD), "little")
-            head = os.read(self._fd, min(begin, size))
+            self.fd = _opened(self._file)
+            size = os.fstat(self.fd).st_size
+            length = int.from_bytes(os.read(self.fd, _HEAD), "little")
+            head = _whole(os.read(self.fd, min(length, size)))
             *found, kept = marshal.loads(head)  # noqa: S302 - Python's own files are no safer
-        except (OSError, EOFError, ValueError, TypeError):
+        except (OSError, ValueError):
             pass  # there is no file, or not such a one
         else:
+            begin = _HEAD + length
             if found == [sys.version, self._path, size - begin]:
                 self._begin, self._kept = begin, kept
         sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
@@ -74,41 +89,36 @@ class CodeCache:
         source = self._kept[name][0]
         if path is not None and not source.startswith(f"{path[0]}/"):
             return None
-        if name not in self._held and not self._is_kept(name):
+        code = self._code(name)
+        if code is None:
             return None
         folder, _, file = source.rpartition("/")
         is_package = file == "__init__.py"
-        spec = ModuleSpec(name, _Loader(name, source, self), origin=source, is_package=is_package)
+        spec = ModuleSpec(name, _Loader(name, source, code), origin=source, is_package=is_package)
         spec.has_location = True
         if is_package:
             spec.submodule_search_locations = [folder]
         return spec
 
-    def code(self, name: str) -> bytes:
-        """The code of a module, as it is kept.
-
-        Raises:
-            OSError: The file is closed.
-        """
-        _, _, offset, length = self._kept[name]
-        return os.pread(self._fd, length, self._begin + offset)
-
     def keep(self) -> None:
         """Writes the file anew if modules were loaded from the folders."""
-        new = {} if sys.dont_write_bytecode else self._new()
+        if sys.dont_write_bytecode or not os.access(self._file.rpartition("/")[0], os.W_OK):
+            return
+        new = self._new()
         if not new:
             return
         known = {
-            name: (*self._kept[name][:2], self.code(name))
-            for name in self._kept
-            if self._is_kept(name)
+            name: (source, state, code)
+            for name, (source, state, *_) in self._kept.items()
+            if (code := self._code(name)) is not None
         }
         table: dict[str, Kept] = {}
         codes = bytearray()
         for name, (source, state, code) in (known | new).items():
-            table[name] = source, state, len(codes), len(code)
-            codes += code
-        head = marshal.dumps((sys.version, self._path, len(codes), table))
+            begin = len(codes)
+            codes += _hashed(code)
+            table[name] = source, state, begin, len(codes) - begin
+        head = _hashed(marshal.dumps((sys.version, self._path, len(codes), table)))
         _replace(self._file, len(head).to_bytes(_HEAD, "little") + head + codes)
 
     def hold(self, packages: Sequence[str], names: Iterable[str]) -> None:
@@ -121,7 +131,7 @@ class CodeCache:
         inside = frozenset(name for name in self._kept if f"{name}.".startswith(begins))
         late = (name for name in inside if name not in sys.modules)
         # A changed module may be an import of others.
-        held = inside if all(map(self._is_kept, late)) else frozenset()
+        held = inside if all(self._code(name) is not None for name in late) else frozenset()
         for name in names:
             if name not in held:
                 __import__(name)
@@ -132,14 +142,19 @@ class CodeCache:
         self._kept = {}
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
-    def _is_kept(self, name: str) -> bool:
-        """Whether the source is still as it was."""
-        source, state, *_ = self._kept[name]
-        return _state(source) == state
+    def _code(self, name: str) -> bytes | None:
+        """The code of a module; None: its source has changed since, or the code is damaged."""
+        source, state, offset, length = self._kept[name]
+        if name not in self._held and _state(source) != state:
+            return None
+        try:
+            return _whole(os.pread(self.fd, length, self._begin + offset))
+        except (OSError, ValueError):
+            return None
 
     def _new(self) -> dict[str, tuple[str, State, bytes]]:
         """The modules that were loaded from the folders of the path since this was made."""
@@ -152,6 +167,8 @@ class CodeCache:
             state = _state(source)
             inside = any(source.startswith(f"{folder}/") for folder in self._path if folder)
             if state is not None and inside and (code := loader.get_code(name)) is not None:
+                if name.partition(".")[0] in _BARE:
+                    code = _without_docstrings(code)
                 new[name] = source, state, marshal.dumps(code)
         return new
 
@@ -159,16 +176,62 @@ class CodeCache:
 class _Loader(SourceFileLoader):
     """As of any source; its code comes from the cache."""
 
-    def __init__(self, name: str, source: str, cache: CodeCache) -> None:
+    def __init__(self, name: str, source: str, code: bytes) -> None:
         super().__init__(name, source)
-        self._cache = cache
+        self._code: bytes | None = code
 
     def get_code(self, fullname: str) -> CodeType | None:
-        try:
-            code: CodeType = marshal.loads(self._cache.code(fullname))  # noqa: S302
-        except (OSError, EOFError, ValueError, TypeError):
+        found, self._code = self._code, None
+        if found is None:  # somebody asks again, though the module is loaded
             return super().get_code(fullname)
+        code: CodeType = marshal.loads(found)  # noqa: S302
         return code
+
+
+def _opened(file: str) -> int:
+    """A descriptor of the file, if it is a plain one of this user or of who installed this."""
+    fd = os.open(file, _FLAGS)
+    found = os.fstat(fd)
+    owners = (os.geteuid(), os.stat(__file__).st_uid)
+    if found.st_mode & _KIND == _FILE and found.st_uid in owners:
+        return fd
+    os.close(fd)
+    raise ValueError(file)
+
+
+def _hashed(data: bytes) -> bytes:
+    return source_hash(0, data) + data
+
+
+def _whole(hashed: bytes) -> bytes:
+    """What follows the hash.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    data = hashed[_HASH:]
+    if source_hash(0, data) != hashed[:_HASH]:
+        raise ValueError
+    return data
+
+
+def _without_docstrings(code: CodeType) -> CodeType:
+    """The code of a module, where functions have no docstrings: nobody asks a program for them, and
+    they are a twentieth of its memory. A function's is the first constant. No instruction loads it,
+    unless the function also uses the same text: then it stays."""
+    from opcode import hasconst
+    from operator import is_
+
+    consts = [
+        _without_docstrings(const) if isinstance(const, type(code)) else const
+        for const in code.co_consts
+    ]
+    steps = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    loads_first = any(at == 0 and step in hasconst for step, at in steps)
+    if consts and isinstance(consts[0], str) and not loads_first:
+        consts[0] = None
+    same = all(map(is_, consts, code.co_consts))  # what is made anew shares less with others
+    return code if same else code.replace(co_consts=tuple(consts))
 
 
 def _state(source: str) -> State:

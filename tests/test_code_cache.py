@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -183,10 +184,90 @@ def test_a_damaged_file_is_no_file(place: Place, data: bytes) -> None:
     assert place.run()["kept"] == ALL
 
 
-def test_half_a_file_has_half_the_code(place: Place) -> None:
+@pytest.mark.parametrize("put", [b"", b"N" * 40, bytes(4096)], ids=["cut", "other", "zeros"])
+def test_damaged_code_is_loaded_from_its_folder_and_kept_anew(place: Place, put: bytes) -> None:
     place.run()
-    place.file.write_bytes(place.file.read_bytes()[:-40])
-    assert place.run()["values"] == [1, 2, 3]
+    data = place.file.read_bytes()
+    place.file.write_bytes((data[: -len(put) or -40] + put)[: len(data)])
+    damaged = place.run()
+    assert damaged["values"] == [1, 2, 3]
+    assert damaged["kept"] != ALL
+    assert place.run()["kept"] == ALL
+
+
+def test_a_byte_of_the_code_that_is_another_is_seen(place: Place) -> None:
+    place.run()
+    data = place.file.read_bytes()
+    place.file.write_bytes(data[:-30] + bytes([data[-30] ^ 1]) + data[-29:])
+    assert place.run()["kept"] == ALL[:2]
+    assert place.run()["kept"] == ALL
+
+
+def _fifo(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def _link(file: Path) -> None:
+    file.with_suffix(".other").write_bytes(b"")
+    file.symlink_to(file.with_suffix(".other"))
+
+
+def _strangers(file: Path) -> None:
+    file.write_bytes(b"")
+    os.chown(file, 12345, -1)
+
+
+STRANGERS: Final = pytest.param(
+    _strangers,
+    marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away"),
+)
+
+
+@pytest.mark.parametrize("make", [_fifo, _link, STRANGERS])
+def test_what_is_no_file_of_ours_is_not_read_and_replaced(
+    place: Place, make: Callable[[Path], None]
+) -> None:
+    place.run()
+    file = place.file
+    kept = file.read_bytes()
+    file.unlink()
+    make(file)
+    if file.is_file():  # it would be right
+        file.write_bytes(kept)
+    assert place.run()["kept"] == []
+    assert not file.is_symlink()
+    assert file.stat().st_uid == os.geteuid()
+    assert place.run()["kept"] == ALL
+
+
+def test_where_nothing_may_be_written_modules_come_from_their_folders(place: Place) -> None:
+    place.run()
+    folder = place.file.parent
+    place.file.unlink()
+    folder.chmod(0o500)
+    try:
+        found = [place.run()["values"] for _ in range(2)]
+    finally:
+        folder.chmod(0o700)
+    assert found == [[1, 2, 3]] * 2
+    assert os.geteuid() == 0 or not list(folder.glob("*.test*"))
+
+
+def test_functions_of_others_keep_their_docstrings(place: Place) -> None:
+    """A `py:` component may show them. Ours and Python's own have none."""
+    text = 'def told():\n    "Said."\n\n\ndef both():\n    "Same."\n    return "Same."\n'
+    place.module("late", 0, text)
+    asks = (
+        "import late, json.decoder; from conductor import cli; "
+        "print(json.dumps([late.told.__doc__, late.both(), "
+        "json.decoder.JSONDecoder.decode.__doc__, cli.main.__doc__]))"
+    )
+    program = place.program.read_text()
+    place.program.write_text(f"{program.partition('import importlib')[0]}{asks}\ncache.keep()\n")
+    first, second = place.run(), place.run()
+    assert first[:2] == second[:2] == ["Said.", "Same."]
+    assert all(first[2:])
+    assert second[2:] == [None, None]
 
 
 def test_a_file_that_is_not_yet_on_the_disk_replaces_none(place: Place) -> None:

@@ -5,7 +5,7 @@ The first function here that needs wasmtime loads it: this package itself must i
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any, Final
 
 from wasm_host import capi
@@ -35,7 +35,7 @@ never moves and `wasm_host.calls.capi` may keep its base address."""
 
 _engines: dict[tuple[str, EngineKey], Any] = {}
 """The engines, by the name of the `Api` that has the engine's class, and by the engine's key."""
-_lock = threading.Lock()
+_lock = allocate_lock()
 
 
 def has_baseline(limits: Limits) -> bool:

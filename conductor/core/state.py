@@ -23,7 +23,6 @@ from conductor.core.component import KEPT_ALIASES, Component, KeptMembers, Role,
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
-from conductor.core.payloads import Payloads
 from conductor.core.policy.entries import Excuse, Notification, Request, WaitingInOrder
 from conductor.core.policy.headings import NO_MESSAGE, Heading, Message, size_of
 from conductor.core.policy.key_table import EVERYTHING, Direction
@@ -40,6 +39,7 @@ from conductor.core.writer import (
 
 if TYPE_CHECKING:  # few chains need it
     from conductor.core.agent_sessions import AgentSessions
+    from conductor.core.payloads import Payloads
 
 Answer = tuple[bytes, bytes]
 """An answer: `b"result"` or `b"error"`, and that member's JSON text."""
@@ -834,6 +834,8 @@ class Peer(msgspec.Struct, eq=False):
             self.p.writer = RenamingWriter(self.names.down)
         longest = self.component.allowance.text_bytes
         if longest is not None and self.role is Role.PROXY:
+            from conductor.core.payloads import Payloads
+
             self.refer(Payloads(longest) if self.payloads is None else self.payloads)
         if dialect.sideband and not self.sides:
             self.s.requests, self.c.requests = IdSpace(self.ids), IdSpace()

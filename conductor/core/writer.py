@@ -7,13 +7,16 @@ formatted: so a message costs one copy of its payload, in an envelope or not.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, UnsetType
 
 from conductor.core.aliases import renamed
 from conductor.core.dialects import ACP, CANCEL, Dialect
 from conductor.core.jsonrpc import answer, encode_method
-from conductor.core.payloads import Payloads
+
+if TYPE_CHECKING:  # few chains need it
+    from conductor.core.payloads import Payloads
 
 _NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 _REQUEST = b'{"jsonrpc":"2.0","id":'

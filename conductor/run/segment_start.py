@@ -92,8 +92,12 @@ def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
     if spec.loading_only:
         return 0
     optimised_later(modules.values(), spec.cache)
-    if spec.auditing or any(guest.limits.get("text_bytes") is not None for guest in spec.guests):
-        importlib.import_module("hashlib")  # nothing can load it any more, once it is asked for
+    # Nothing can load these any more, once they are asked for.
+    refers = any(guest.limits.get("text_bytes") is not None for guest in spec.guests)
+    if refers:
+        importlib.import_module("conductor.core.payloads")
+    if spec.auditing or refers:
+        importlib.import_module("hashlib")
     if spec.recording:
         importlib.import_module("conductor.run.host_record")
     # Files have been used for the last time, and no guest has run yet.

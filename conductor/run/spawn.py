@@ -73,9 +73,10 @@ def child_command(main: str = "conductor.run.segment_start", *early: str) -> lis
     paths = [p for p in sys.path if any(os.path.isdir(os.path.join(p, n)) for n in needed) and p]
     code = (
         f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
-        "from conductor.run.stand_ins import load;load('msgspec');"
-        f"from wasm_host.harden import drop_inherited;drop_inherited(parent={os.getpid()});"
         "from conductor.code_cache import CodeCache;cache=CodeCache('host');"
+        "from conductor.run.stand_ins import load;load('msgspec');"
+        "from wasm_host.harden import drop_inherited;"
+        f"drop_inherited(parent={os.getpid()},but=cache.fd);"
         f"{''.join(f'import {name};' for name in early)}from {main} import main;main(cache)"
     )
     no_files = ["-B"] if sys.dont_write_bytecode else []  # its environment is empty

@@ -568,7 +568,7 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
     # is for agreements.
     assert later - of_agents == {
         ("conductor.core.policy.words", "zlib"),
-        ("conductor.core.payloads", "hashlib"),
+        ("conductor.core.state", "conductor.core.payloads"),
         ("conductor.run.report_lines", "hashlib"),
         ("conductor.run.segment", "conductor.run.host_record"),
     }

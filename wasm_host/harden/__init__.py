@@ -85,7 +85,7 @@ class Layer(msgspec.Struct, frozen=True):
 _layers: dict[str, Layer] = {}
 
 
-def drop_inherited(*, parent: int | None = None) -> tuple[Layer, ...]:
+def drop_inherited(*, parent: int | None = None, but: int = -1) -> tuple[Layer, ...]:
     """Inherit nothing: to be called first, while the process has one thread.
 
     No new privileges, no dumps or debuggers, death with the parent, no descriptors beyond 0, 1
@@ -94,6 +94,7 @@ def drop_inherited(*, parent: int | None = None) -> tuple[Layer, ...]:
     Args:
         parent: number of the process that should be the parent; the process ends at once if it
             has another, since then its parent died before this.
+        but: a descriptor that this process has opened itself, and keeps.
 
     Returns:
         The layers that are in force so far.
@@ -102,7 +103,7 @@ def drop_inherited(*, parent: int | None = None) -> tuple[Layer, ...]:
     # The environment first: the kernel does not tell a process that cannot be dumped where in
     # memory its environment is.
     _apply("environment", layers.no_environment)
-    _apply("descriptors", layers.no_descriptors)
+    _apply("descriptors", lambda: layers.no_descriptors(but))
     _apply("no-new-privileges", layers.no_new_privileges)
     _apply("no-dump", layers.no_dump)
     _apply("parent-death", lambda: layers.die_with_parent(parent))

@@ -27,6 +27,9 @@ FILE_CAPABILITIES: Final = 1 << 1 | 1 << 2
 """Capabilities kept until files have been read: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH."""
 CAPABILITY_VERSION: Final = 0x20080522
 
+_LAST: Final = 0xFFFFFFFF
+"""The highest descriptor there may be."""
+
 _CGROUPS: Final = "/sys/fs/cgroup"
 _OWN_CGROUP: Final = "/proc/self/cgroup"
 _CGROUP_PREFIX: Final = "conductor-host-"
@@ -52,12 +55,15 @@ def _wipe_first_environment() -> None:
         ctypes.memset(start, 0, end - start)
 
 
-def no_descriptors() -> str:
-    """Close every descriptor but 0, 1 and 2."""
-    try:
-        kernel.syscall("close_range", 3, 0xFFFFFFFF, 0)
-    except (Unsupported, OSError):
-        os.closerange(3, _highest_descriptor() + 1)
+def no_descriptors(but: int) -> str:
+    """Close every descriptor but 0, 1, 2 and `but`."""
+    for first, last in ((3, but - 1), (max(but, 2) + 1, _LAST)):
+        if first > last:
+            continue
+        try:
+            kernel.syscall("close_range", first, last, 0)
+        except (Unsupported, OSError):
+            os.closerange(first, min(last, _highest_descriptor()) + 1)
     return "standard input, output and error only"
 
 
