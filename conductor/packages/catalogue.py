@@ -21,7 +21,7 @@ from conductor.packages.sources import Fetched, Source
 from conductor.packages.sources.local import Local
 from conductor.spec import catalogues
 from conductor.spec.catalogues import Entry
-from conductor.spec.origins import blamed
+from conductor.spec.origins import blamed, by
 from conductor.spec.programs import is_name
 
 _FILES: Final = (".wasm", ".py", ".zip", ".gz", ".tgz", ".whl", ".toml")
@@ -103,6 +103,8 @@ def read(where: str, set_by: str = "") -> dict[str, Entry]:
         return catalogues.parse(download.get(where, most=catalogues.MOST), where)
     except UsageError as error:
         raise blamed(error, set_by) from None
+    except download.DownloadError as error:
+        raise download.DownloadError(f"{error.text}{by(set_by)}", error.hint) from None
 
 
 def _is_here(source: str) -> bool:

@@ -279,19 +279,30 @@ def _of_rest(words: list[str], names: _Names) -> Spec:
 
 
 def _of_object(given: str | dict[str, Any], here: str, names: _Names) -> Spec:
-    component, options = syntax.read_object(given)
+    try:
+        component, options = syntax.read_object(given)
+    except component_options.OptionError as error:
+        raise names.placed(error, error.key) from None
+    try:
+        spec = _of_kind(component, here, names)
+    except UsageError as error:
+        raise names.placed(error, component.kind) from None
+    spec = _with_environment(spec, component.env or {}, here, names)
+    return _with_options(spec, options, here, names)
+
+
+def _of_kind(component: syntax.ComponentObject, here: str, names: _Names) -> Spec:
+    """A component of the kind that an object gives."""
     if component.command is not None:
         words = [component.command, *component.args]
         if here:
             from conductor.spec.config import anchors
 
             words = anchors.command(words, here)
-        spec = _with_environment(_command(words, names), component.env or {}, here, names)
-    elif component.wasm is not None:
-        spec = _self_described(_module(_placed(component.wasm, here, is_path=True)))
-    else:
-        spec = _of_word(_placed(str(component.component), here), names)
-    return _with_options(spec, options, here, names)
+        return _command(words, names)
+    if component.wasm is not None:
+        return _self_described(_module(_placed(component.wasm, here, is_path=True)))
+    return _of_word(_placed(str(component.component), here), names)
 
 
 def _with_environment(spec: Spec, env: dict[str, Any], here: str, names: _Names) -> Spec:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.errors import UsageError, did_you_mean
 from conductor.spec.option_table import (
     ALL,
@@ -136,7 +137,7 @@ def of_server(key: str, written: WrittenOption) -> tuple[str, Any]:
     try:
         return rows[key].name, _served(rows[key], written)
     except ValueError as error:
-        raise UsageError(f"{written.origin}: `{key}` cannot be that", str(error)) from None
+        raise _impossible(key, written, error) from None
 
 
 def _served(row: Option, written: WrittenOption) -> Any:
@@ -193,8 +194,14 @@ def value(key: str, written: WrittenOption) -> Any:
     try:
         return _typed(row, written)
     except ValueError as error:
-        shown = written.value if isinstance(written.value, str) else repr(written.value)
-        raise UsageError(f"{written.origin}: `{key}` cannot be `{shown}`", str(error)) from None
+        raise _impossible(key, written, error) from None
+
+
+def _impossible(key: str, written: WrittenOption, error: ValueError) -> UsageError:
+    """The error for a value that an option cannot have."""
+    given = written.value
+    shown = given if isinstance(given, str) else json_text.encode(given).decode()
+    return UsageError(f"{written.origin}: `{key}` cannot be `{shown}`", str(error))
 
 
 def _meant(key: str, given: Any) -> str:

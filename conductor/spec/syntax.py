@@ -11,7 +11,7 @@ from conductor.core import json_text
 from conductor.core.policy import words
 from conductor.errors import UsageError, one_line
 from conductor.patterns import lazy_pattern
-from conductor.spec.component_options import HINT, PATTERN, Options, option_like
+from conductor.spec.component_options import HINT, PATTERN, OptionError, Options, option_like
 
 WRITTEN: Final = (
     ("`./proxy.wasm`", "a path that ends in `.wasm`: a sandboxed proxy"),
@@ -183,6 +183,18 @@ class ComponentObject(msgspec.Struct):
     component: str | None = None
     """Its name or path on a command line, without options."""
 
+    @property
+    def kind(self) -> str:
+        """The key that gives its kind."""
+        return next(key for key in KINDS if getattr(self, key) is not None)
+
+
+KINDS: Final = ("command", "wasm", "component")
+"""Keys that give the kind of a component."""
+
+_SHAPES: Final = {"args": "a list of texts", "env": "a table of variables", "limits": "a table"}
+"""What the values of keys are; those of all others that are no options are texts."""
+
 
 def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
     """Reads an object, or its text: `{"wasm": "proxy.wasm", "grant": "clock"}`.
@@ -191,22 +203,39 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
     """
     try:
         members = {**given} if isinstance(given, dict) else _decode(given)
-        known = {k: members.pop(k) for k in ComponentObject.__struct_fields__ if k in members}
-        env = known.get("env")
-        if isinstance(env, dict):  # each variable is checked where its line is known
-            known["env"] = {}
-        component = msgspec.convert(known, ComponentObject)
-        component.env = env
     except (msgspec.DecodeError, RecursionError) as error:
-        # A value in a table may be a secret. Its name or place says which component it is.
-        what = f"component {one_line(given, 80)}" if isinstance(given, str) else "this component"
+        what = f"component {one_line(given, 80)}"
         raise UsageError(f"cannot read {what}: {error}", _OBJECT_HINT) from None
-    kinds = [component.command, component.wasm, component.component].count(None)
+    component = ComponentObject()
+    for key in ComponentObject.__struct_fields__:
+        if key in members:
+            setattr(component, key, _member(key, members.pop(key)))
+    if not isinstance(members.get("limits", {}), dict):
+        raise _misshapen("limits")
+    kinds = [getattr(component, key) for key in KINDS].count(None)
     if kinds == 3 and isinstance(members.get("name"), str):
         component.component = members.pop("name")
     elif kinds != 2:
         raise UsageError("a component object has exactly one kind", _OBJECT_HINT)
+    for key in ("args", "env"):
+        if getattr(component, key) and component.command is None:
+            raise OptionError(key, f"`{key}` means nothing without `command`", _OBJECT_HINT)
     return component, list(_object_options(members))
+
+
+def _member(key: str, value: Any) -> Any:
+    """The value of a key of a `ComponentObject`. Raises `OptionError`."""
+    if key == "env" and isinstance(value, dict):
+        return value  # each variable is checked where its line is known
+    try:
+        return getattr(msgspec.convert({key: value}, ComponentObject), key)
+    except msgspec.ValidationError:
+        raise _misshapen(key) from None
+
+
+def _misshapen(key: str) -> OptionError:
+    """The error for a value of another type; the value itself may be a secret."""
+    return OptionError(key, f"`{key}` is {_SHAPES.get(key, 'a text')}", _OBJECT_HINT)
 
 
 def _object_options(members: dict[str, Any]) -> Iterable[tuple[str, Any]]:

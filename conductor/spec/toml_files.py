@@ -32,6 +32,9 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 _AT_LINE: Final = lazy_pattern(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 """The end of an error of tomllib."""
 
+_A_TEXT: Final = '"…"'
+_A_LIST: Final = '["…"]'
+
 _MOST_WORK: Final = 4_000_000
 """Steps the parser may need for keys with dots; a second or two."""
 
@@ -275,7 +278,8 @@ def _mistake(tables: dict[str, Any], struct: type[msgspec.Struct], noun: str) ->
     kind, text = error["type"], error["msg"]
     if kind == "missing":
         missing = str(error["loc"][-1])
-        hint = f'add `{missing} = "…"`'
+        is_list = origin(_members(_described(struct, at)).get(missing)) is list
+        hint = f"add `{missing} = {_A_LIST if is_list else _A_TEXT}`"
         return Mistake(f"`{missing}` is missing", *at, hint=hint, lacks=missing)
     if kind == "extra_forbidden":
         table = f"[{'.'.join(key for key in at[:-1] if isinstance(key, str))}]" if at[1:] else noun
@@ -289,9 +293,16 @@ def _mistake(tables: dict[str, Any], struct: type[msgspec.Struct], noun: str) ->
         # The one pattern that there is: of digests.
         text = "Input should be a SHA-256 digest: 64 digits from 0 to 9 and a to f"
     key = ".".join(str(key) for key in at if isinstance(key, str))
+    subject = f"`{key}`" if key else noun
     about = " " if text.startswith("Input ") else ": "
     text = text.removeprefix("Input ")
-    return Mistake(f"`{key}`{about}{text[:1].lower()}{text[1:]}", *at)
+    return Mistake(f"{subject}{about}{text[:1].lower()}{text[1:]}", *at)
+
+
+def _members(kind: type[msgspec.Struct] | None) -> dict[str, Any]:
+    """The types of a struct's keys."""
+    fields = msgspec.structs.fields(kind) if kind is not None else ()
+    return {field.encode_name: field.type for field in fields}
 
 
 def _described(kind: Any, at: tuple[Key, ...]) -> type[msgspec.Struct] | None:
@@ -299,8 +310,7 @@ def _described(kind: Any, at: tuple[Key, ...]) -> type[msgspec.Struct] | None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         if not at:
             return kind
-        members = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-        return _described(members.get(str(at[0])), at[1:])
+        return _described(_members(kind).get(str(at[0])), at[1:])
     if origin(kind) in (Union, types.UnionType):
         members_of_union = (_described(member, at) for member in arguments(kind))
         return next(filter(None, members_of_union), None)

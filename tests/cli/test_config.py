@@ -140,7 +140,7 @@ def test_every_mistake_of_every_file_is_reported(here: Place) -> None:
         (f"{user}, line 2: there is no option `lgo`", "did you mean `log`?"),
         (f"{user}, line 3: `reload` cannot be `1`", "a switch is true or false"),
         (f"{user}, line 4: a configuration has no key `option`", "did you mean `options`?"),
-        (f"{user}, line 5: `no-such-program` is neither", "install it"),
+        (f"{user}, line 6: `no-such-program` is neither", "install it"),
         (f"{user}, line 9: a component has no key `alow`", "did you mean `allow`?"),
         (f"{user}, line 12: there is no chain `nothing`", "chains are: "),
         (f"{user}, line 13: no such module: `{user.parent}/no.wasm`", "check the path"),
@@ -161,7 +161,7 @@ def test_the_options_of_a_server_are_checked_too(here: Place) -> None:
     assert ran.code == 1
     for line, text in (
         (2, "there is no option `lingr` of `serve`"),
-        (3, "`linger` cannot be that"),
+        (3, "`linger` cannot be `x`"),
         (4, "there is no chain `no`"),
     ):
         assert f"error: {here.user_file}, line {line}: {text}" in ran.err

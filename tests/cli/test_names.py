@@ -154,7 +154,7 @@ def test_configuration_then_bundled_then_path(here: Place, tmp_path: Path) -> No
     assert f"the chain `claude` of the configuration ({here.user_file}, line 6)" in answer("claude")
     assert "hides" not in answer("path:claude")
     ran = here.run("exec", "demo", "-p", "x", PATH=path)
-    ran.assert_error(2, f"{here.user_file}, line 4: `{here.user_file.parent}/no-such-program`")
+    ran.assert_error(2, f"{here.user_file}, line 5: `{here.user_file.parent}/no-such-program`")
     for word, near in (("my-agnt", "my-agent"), ("datetme", "datetime"), ("@cloude", "@claude")):
         ran = here.run("exec", word, "-p", "x", PATH=path)
         ran.assert_error(2, f"`{word.removeprefix('@')}`", f"did you mean `{near}`?")

@@ -123,7 +123,7 @@ def test_every_key_refuses_what_its_option_refuses(tmp_path: Path) -> None:
         ("chains.new.options.ring=none", "-c chains.new.options.ring: `components` is missing", ""),
         ("chains.work.options=1", "-c chains.work.options: `options` should be a table", ""),
         ("serve.frob=1", "there is no option `frob` of `serve`", "linger"),
-        ("serve.linger=x", "-c serve.linger: `linger` cannot be that", "seconds"),
+        ("serve.linger=x", "-c serve.linger: `linger` cannot be `x`", "seconds"),
         ("json=true", "`json` is for the command line only", ""),
         ("project=/", "`project` is for the command line only", ""),
     ],

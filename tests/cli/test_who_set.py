@@ -151,6 +151,14 @@ def test_a_setting_of_the_managed_policy(tmp_path: Path) -> None:
             "can be read: No such file or directory ({file}, line 3)\n",
         ),
         (["component = 'ws://127.0.0.1:1/acp'"], "nobody listens there ({file}, line 1)\n"),
+        (["command = 3"], "{file}, line 2: `command` is a text\n"),
+        (["wasm = 'no.wasm'"], "{file}, line 2: no such module"),
+        (["cpu = '1s'", "component = 'nowhere'"], "{file}, line 3: `nowhere` is neither"),
+        (["command = 'cat'", "args = 'a'"], "{file}, line 3: `args` is a list of texts\n"),
+        (["command = 'cat'", "env = 'a'"], "{file}, line 3: `env` is a table of variables\n"),
+        (["component = 'redact'", "limits = 3"], "{file}, line 3: `limits` is a table\n"),
+        (["component = 'redact'", "args = ['a']"], "line 3: `args` means nothing without"),
+        (["wasm = 'no.wasm'", "env.A = 'a'"], "line 3: `env` means nothing without `command`"),
     ],
 )
 def test_the_line_of_what_is_refused(refusing: Path, lines: list[str], says: str) -> None:
@@ -169,12 +177,52 @@ def test_the_line_of_what_is_refused(refusing: Path, lines: list[str], says: str
         (("exec", "demo"), "[options.branch]\nb = 'redact'", "reaches `b` ({file}, line 1)"),
         (("serve", "demo"), "[serve]\nlisten = ['foo:bar']", "is no address ({file}, line 2)"),
         (("serve", "demo"), "[serve]\nlisten = ['unix:/no/s']", "directory ({file}, line 2)"),
+        (("serve", "demo"), "[serve]\nlinger = true", "{file}, line 2: `linger` cannot be `true`"),
+        (("exec", "demo"), "[options]\nring = true", "{file}, line 2: `ring` cannot be `true`"),
+        (("exec", "w"), "[chains.w]\noptions = {}", 'hint: add `components = ["…"]`'),
+        (
+            ("exec", "w"),
+            "[chains.w]\ncomponents = [\n{ component = 'demo', when = 3 }]",
+            "{file}, line 3: `when` should be a table",
+        ),
+        (
+            ("add", "x"),
+            "indexes = [\n'http://127.0.0.1:1/x']",
+            "cannot be reached: All connection attempts failed ({file}, line 2)",
+        ),
     ],
 )
 def test_the_line_of_an_option(
     tmp_path: Path, words: tuple[str, ...], text: str, says: str
 ) -> None:
     configured(tmp_path, text, *words[1:], stderr=(says,), command=words[0])
+
+
+def test_who_has_set_the_lock(tmp_path: Path) -> None:
+    assert conductor("lock", "redact", "demo", cwd=tmp_path).code == 0
+    told = "conductor.lock ({file}, line 2) does not allow this chain"
+    configured(tmp_path, "[options]\nlocked = true\n", "demo", stderr=(told,))
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["source = '{opt}/no.wasm'"], "cannot run: {policy}, line 3: no such module"),
+        (["source = 'bundled:redact'", "options = {{ a = 1 }}"], "{policy}, line 4: `a` of `red"),
+        (
+            ["source = 'bundled:redact'", "[required.options]", "cpu = '1s'", "memory = 'x'"],
+            "{policy}, line 6: `memory=x`",
+        ),
+        (
+            ["source = 'bundled:redact'", "[required.options.config]", "words = []", "no = 3"],
+            "has no setting `no` ({policy}, line 6)\n",
+        ),
+    ],
+)
+def test_the_line_of_what_the_policy_requires(tmp_path: Path, lines: list[str], says: str) -> None:
+    machine = Machine(tmp_path)
+    machine.allow("\n".join(["[[required]]", *lines]).format(opt=machine.opt))
+    machine.prompt("demo").assert_error(2, says.format(policy=machine.policy))
 
 
 def test_a_component_that_a_policy_refuses_names_its_line(tmp_path: Path) -> None:

@@ -33,9 +33,6 @@ from conductor.spec.toml_files import Key, Mistake, lines
 MOST: Final = 256 * 1024
 """Bytes of a file."""
 
-KINDS: Final = frozenset({"command", "wasm", "component"})
-"""Keys that give the kind of a component."""
-
 _HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
 
 

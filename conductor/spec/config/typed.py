@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.errors import UsageError
-from conductor.spec import toml_files
+from conductor.spec import syntax, toml_files
 from conductor.spec.config import anchors, reading
 from conductor.spec.config.layers import above
 from conductor.spec.config.model import Config, NamedChain, Written, WrittenOption
@@ -151,7 +151,7 @@ def _component(lower: Written | None, upper: Written) -> Written:
     """A component of a file, some of whose options the command line sets; or another one."""
     if lower is None or not isinstance(lower.what, dict) or not isinstance(upper.what, dict):
         return upper
-    if upper.what.keys() & reading.KINDS:
+    if upper.what.keys() & {*syntax.KINDS}:
         return upper
     set_here = dict(anchors.options([*upper.what.items()], os.getcwd()))
     what = _merged(lower.what, set_here)

@@ -70,17 +70,18 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     Raises:
         UsageError: There is no such file, it cannot be read, or it does not allow this chain.
     """
+    set_by = plan.options.set_by
+    who = set_by.get("lock_file", set_by.get("locked"))
     try:
         lock = read(path)
     except UsageError as error:
-        by = plan.options.set_by
-        raise origins.blamed(error, by.get("lock_file", by.get("locked"))) from None
+        raise origins.blamed(error, who) from None
     now = entries(plan, path)
     comparison = compare(lock.component, now, plan)
     refused = "\n".join(comparison.lines(REFUSED))
     if refused:
         raise UsageError(
-            f"{path} does not allow this chain\n{refused}",
+            f"{path}{origins.by(who)} does not allow this chain\n{refused}",
             "`conductor inspect` shows what a component is and may do; "
             "`conductor lock COMPONENT…` with the same components accepts the changes",
         )

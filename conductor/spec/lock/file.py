@@ -122,7 +122,7 @@ def content(path: str) -> bytes:
         raise UsageError(
             f"no lock file `{path}`",
             "make one with `conductor lock COMPONENT…`, name another with -c lock-file=FILE, "
-            "or leave out --locked",
+            "or run without it: -c locked=false",
         ) from None
     except OSError as error:
         raise UsageError(

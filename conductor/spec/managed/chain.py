@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from conductor.errors import ConductorError, UsageError
-from conductor.spec import catalog, guarded, origins
+from conductor.spec import catalog, guarded, origins, toml_files
 from conductor.spec.config.model import Written
 from conductor.spec.managed import bounds, identity, real_path
 from conductor.spec.managed.file import BUNDLED, Entry, Managed, Required
@@ -109,7 +109,7 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
     pairs: list[tuple[Required, Spec]] = []
     for at, entry in enumerate(managed.file.required):
         try:
-            spec = _resolved(entry, managed.line("required", at))
+            spec = _resolved(managed, at, entry)
             spec = identity.allowed(entry, spec, managed.path)
             if spec.config_file is not None:
                 real_path(spec.config_file)
@@ -128,18 +128,27 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
 
 
 def _contradiction(managed: Managed, text: str, at: int) -> UsageError:
-    where = managed.line("required", at)
+    place = "" if managed.path in text else f" ({managed.line('required', at)})"
     hint = f"conductor runs nothing until that is mended: ask {managed.file.contact}"
-    return UsageError(f"{text} ({where})", hint)
+    return UsageError(f"{text}{place}", hint)
 
 
-def _resolved(entry: Required, line: str) -> Spec:
+def _resolved(managed: Managed, at: int, entry: Required) -> Spec:
     """The component of an entry, as the policy alone describes it. Raises `UsageError`."""
     source = str(entry.source).removeprefix(f"{BUNDLED}:")
     written: dict[str, Any] = {"component": source, **entry.options}
     if entry.args:
         written = {"command": source, "args": entry.args, **entry.options}
-    return catalog.resolve(Written(written, origin=line))
+    here = ("required", at)
+    known = {
+        keys[2:]: f"{managed.path}, line {line}"
+        for keys, line in toml_files.lines(managed.text).items()
+        if keys[:2] == here
+    }
+    places = dict.fromkeys(entry.options, known.get(("options",), known[()]))
+    places |= dict.fromkeys(("component", "command"), known[("source",)])
+    places |= {".".join(map(str, keys[1:])): known[keys] for keys in known if keys[1:]}
+    return catalog.resolve(Written(written, origin=known[()], origins=places))
 
 
 def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:
