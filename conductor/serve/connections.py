@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from conductor.transports.remote import wire
+
 if TYPE_CHECKING:
     from conductor.serve.access.proof import Proof
 
@@ -216,9 +218,9 @@ class Connection:
     # -- frames ----------------------------------------------------------------------------------
 
     def received(self, frame: bytes) -> None:
-        """The client has sent a frame."""
+        """The client has sent a frame: a JSON text, which goes on as one line."""
         if self.state is not State.CLOSED:
-            self.room.received(self, frame)
+            self.room.received(self, wire.one_line(frame))
 
     def drained(self) -> None:
         """Some of the waiting frames have left."""

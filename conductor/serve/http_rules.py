@@ -127,7 +127,7 @@ def post(headers: Mapping[str, str], body: bytes) -> Ruling:
     number = headers.get(NUMBER)
     if number is not None and not _is_number(number):
         return Refuse(400, "Acp-Message-Number is no number")
-    return Forward(connection, wire.one_line(body), None if number is None else int(number))
+    return Forward(connection, body, None if number is None else int(number))
 
 
 def get(headers: Headers) -> Ruling:
@@ -159,7 +159,7 @@ def _open(message: Message, body: bytes, connection: str) -> Ruling:
     id_ = jsonrpc.canonical_id(message.id)
     if id_ is None or id_ == b"null":
         return Refuse(400, "initialize needs an id that is a number or a text")
-    return Open(wire.one_line(body), id_)
+    return Open(body, id_)
 
 
 def _unfit(message: Message, header: str | None) -> Refuse | None:

@@ -74,11 +74,6 @@ def test_posts_that_go_on(headers: dict[str, str], body: bytes) -> None:
     assert http_rules.post(headers, body) == Forward("c", body, None)
 
 
-def test_a_message_goes_on_as_one_line() -> None:
-    body = b'{"jsonrpc":"2.0",\r\n "method":"x"\n}\n'
-    assert http_rules.post(KNOWN, body) == Forward("c", b'{"jsonrpc":"2.0",   "method":"x" }', None)
-
-
 def test_a_message_has_its_number() -> None:
     numbered = http_rules.post({**KNOWN, "acp-message-number": "12"}, frame())
     assert numbered == Forward("c", frame(), 12)
