@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class PinKeeper(Protocol):
-    """Keeps what MCP servers offer, and has the user asked what differs from that."""
+    """Keeps the offers of MCP servers, and has the user asked about changes."""
 
     pins: Pins
 
     def known(self) -> Mapping[str, Mapping[str, Offer]]:
-        """What is kept now, by the keys and the names of servers."""
+        """The kept offers, by the keys and the names of servers."""
 
     def differs(self, effect: Differs) -> None:
         """Asks about a change, or reports it."""
 
 
 class Chain(Protocol):
-    """What the agent's transport asks of its chain."""
+    """The services of a chain for the agent's transport."""
 
     def log(self, level: str, name: str, text: str, /) -> None:
         """Writes a line about a component."""
@@ -37,7 +37,7 @@ class Chain(Protocol):
         """Whether the client shows panels. Asked for the first session with servers."""
 
     def new_keeper(self) -> PinKeeper:
-        """Makes what keeps the tools of servers."""
+        """Makes the keeper of servers' offers."""
 
     def defect(self, error: Exception) -> None:
-        """Hears of what nobody expects."""
+        """Hears of errors that nobody expects."""

@@ -284,7 +284,7 @@ def _refused(status: int) -> str:
 
 
 def _session(answer: Response) -> str:
-    """The session that a server names, if it names one. Raises `ComponentError`."""
+    """The session that a server names; empty: it names none. Raises `ComponentError`."""
     named = client.first(answer, _SESSION)
     if named and not _VISIBLE.fullmatch(named):
         raise ComponentError("gave its session a name that no header can have", "")

@@ -87,14 +87,14 @@ class BridgedTransport(Wrapper):
     # -- transport -----------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Queues whole lines for the agent; those that concern the bridge go there first."""
+        """Queues whole lines for the agent; lines that concern the bridge go there first."""
         bridge, single = self._bridge, data.find(b"\n") == len(data) - 1
         if single and (bridge is None or not bridge.holds) and _MAY_CONCERN_BRIDGE(data) is None:
             self._inner.write(data)  # nearly all
             return
         batch: list[bytes] = []  # one write for many lines, since each write is a system call
         for line in [data] if single else _lines(data):
-            # Asked anew for each line: one may be a setup, which holds all behind it.
+            # Asked anew for each line: a line may be a setup, which holds all lines behind it.
             holds = self._bridge is not None and self._bridge.holds
             if holds or _MAY_CONCERN_BRIDGE(line) is not None:
                 if batch:
@@ -167,7 +167,7 @@ class BridgedTransport(Wrapper):
             self._in_write = False
 
     def _needed_bridge(self, line: bytes) -> Bridge | None:
-        """A bridge, if a line to the agent is the first that needs one."""
+        """A bridge, if a line to the agent is the first line that needs a bridge."""
         head = line[:_HEAD]
         if b'"method":"initialize"' in head:
             if self._chain.is_proxied() or self._reaches:
@@ -189,7 +189,7 @@ class BridgedTransport(Wrapper):
         )
 
     def agreed(self) -> None:
-        """What is kept of servers is more than before, by the user's word."""
+        """The kept offers of servers have grown, by the user's word."""
         if self._bridge is not None and self._keeper is not None:
             self._perform(self._bridge.agreed(self._keeper.known()))
             self._flush()

@@ -1,5 +1,5 @@
 """The clients of a server that pages of its tools need: those whose calls show a page, and the
-bridge itself, which reads pages and asks for them."""
+bridge itself, which reads pages and makes their requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _META: Final = {
 
 
 class Watcher(Protocol):
-    """Hears what a client lists and calls."""
+    """Hears of a client's lists and calls."""
 
     shown: bool
     """Whether the editor shows pages."""
@@ -103,7 +103,7 @@ class PageClient(ClientConnection):
             on_response(member, body)
 
     def no_response(self, id_: bytes) -> None:
-        """It cancels nothing."""
+        """Does nothing: a page cancels nothing."""
 
     def request(
         self, method: str, params: bytes | None, on_response: OnResponse, related: bytes | None
@@ -113,7 +113,7 @@ class PageClient(ClientConnection):
         return None
 
     def notify(self, method: str, params: bytes | None, related: bytes | None) -> None:
-        """Pages hear of nothing but what they have asked."""
+        """Does nothing: pages hear only the answers to their requests."""
 
     def close(self) -> None:
         self._ended()

@@ -1,4 +1,4 @@
-"""What a server says of the pages of its tools (MCP Apps): in its list of tools, and in a page."""
+"""A server's facts about the pages of its tools (MCP Apps): in its list of tools, and in a page."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class AppTool(msgspec.Struct, frozen=True):
 
 
 def listed(body: bytes) -> tuple[dict[str, AppTool], bytes]:
-    """The tools with a page or for pages in a result of `tools/list`; and the result without those
-    that are for pages alone."""
+    """The tools with a page or for pages in a result of `tools/list`; and the result without the
+    tools that are for pages alone."""
     fields = read(body)
     raws = _list(fields.get("tools")) or []
     found: dict[str, AppTool] = {}
@@ -73,8 +73,8 @@ def page(uri: str, body: bytes) -> str | None:
 
 
 def claiming(method: str, params: bytes | None) -> bytes | None:
-    """The params of a client's request, with the word that the client shows pages where they say
-    what it can."""
+    """The params of a client's request. Where they tell the client's capabilities, they get the
+    word that the client shows pages."""
     begins = method == protocol.INITIALIZE
     if params is None or not (begins or protocol.CAPABILITIES.encode() in params):
         return params  # spares large params the parsing

@@ -1,7 +1,7 @@
 """MCP Apps: the page of a tool (`ui://`) becomes a panel of the editor, and the bridge is its host.
 
 Once the agent has called a tool that has a page, the bridge reads the page from the same server and
-shows it. What the page says comes back as events of the panel. docs/mcp.md has the rules.
+shows it. The page's messages come back as events of the panel. docs/mcp.md has the rules.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _WELCOME: Final = write(
         "hostContext": {"displayMode": "inline", "availableDisplayModes": ["inline"]},
     }
 )
-"""What a page is told of its host."""
+"""The capabilities of the host, as a page is told."""
 _LABEL: Final = 80
 _ID: Final = 256
 """Characters of a panel's label, and of its id."""
@@ -89,7 +89,7 @@ class Apps:
         """A client of the agent's has connected; see `Clients.open`."""
         return self._clients.open(server, WatchedClient(connection, server, self), generation)
 
-    # -- what the agent lists and calls --------------------------------------------------------
+    # -- lists and calls of the agent -----------------------------------------------------------
 
     def listed(self, server: Server, params: bytes | None, body: bytes) -> bytes:
         """A server has listed tools. Returns the list for the agent."""
@@ -152,7 +152,7 @@ class Apps:
         what = f"the page of `{app.label}` is not shown: {_line(why)}"
         self._log("warning", f"{app.server.label}: {what}")
 
-    # -- what a page says ----------------------------------------------------------------------
+    # -- messages of a page --------------------------------------------------------------------
 
     def event(self, id_: bytes, params: bytes | None) -> bool:
         """An event of a panel; False if the panel shows none of these pages."""
@@ -241,12 +241,12 @@ class Apps:
 
 
 def _line(words: str, most: int = 200) -> str:
-    """Words of a server's or a page's, as one short line."""
+    """Words of a server or of a page, as one short line."""
     return " ".join(words.split())[:most]
 
 
 def _begun(app: App) -> tuple[object, ...]:
-    """What a page gets that has begun: the call that it shows."""
+    """The notifications for a page that has begun: the call that it shows."""
     return (
         _notification("tool-input", {"arguments": app.arguments}),
         _notification("tool-result", app.result),

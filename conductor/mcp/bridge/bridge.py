@@ -58,7 +58,7 @@ class Bridge:
         reaches: bool = False,
     ) -> None:
         """`nonce`: makes the bridge's ids differ from all others in the chain. `panels`: whether
-        the client shows panels. `pins`: what servers offered before; None: nothing is compared.
+        the client shows panels. `pins`: the former offers of servers; None: nothing is compared.
         `reaches`: the client's servers are reached in the agent's place."""
         self._pins = pins
         if pins is not None:
@@ -189,7 +189,7 @@ class Bridge:
         return self._release()
 
     def _release(self) -> list[Effect]:
-        """Passes on the lines that waited, in order; one may be a setup that waits again."""
+        """Passes on the waiting lines, in order; a line may be a setup that waits again."""
         while self._held and not self._setups.waits:
             self._pass_down(self._held.popleft())
         return self._effects()
@@ -200,8 +200,8 @@ class Bridge:
         return self._effects()
 
     def agreed(self, kept: Mapping[str, Mapping[str, Offer]]) -> list[Effect]:
-        """This is kept of servers from now on. Clients of those of which less is left out than
-        before hear that their tools have changed."""
+        """Takes the kept offers that hold from now on. A client hears that its tools have changed
+        if fewer changes of their server are left out than before."""
         assert self._pins is not None
         freed = self._pins.agreed(kept)
         for server in self.servers.values():

@@ -21,7 +21,7 @@ class Request(msgspec.Struct, frozen=True):
     request_id: str | None = None
     """The `requestId` of a client that speaks stateless MCP over ACP."""
     acp_params: bytes | None = None
-    """That client's params of ACP."""
+    """The client's params of ACP."""
 
 
 class Notification(msgspec.Struct, frozen=True):
@@ -57,14 +57,14 @@ class PendingCall(msgspec.Struct, eq=False):
     inner_id: int | None = None
     """The id of the message inside, in generations that nest it."""
     key: str = ""
-    """Its key in `Server.calls`."""
+    """The call's key in `Server.calls`."""
     token: Raw | None = None
-    """The client's progress token, if the component got another one."""
+    """The client's progress token, if the component got another token."""
     first_error: bytes | None = None
     """The error in the first generation that was tried."""
     cancelled: bool = False
     reading: object = None
-    """What has been read of a list (`pins.Reading`)."""
+    """The part of a list that has been read (`pins.Reading`)."""
     on_other_generation: Callable[[], None] | None = None
     """Takes the call back, unanswered, if the component is not of the generation it was passed on
     in. Without it, the connection translates the call to the next generation itself."""
@@ -81,7 +81,8 @@ class ServerRequest(msgspec.Struct, eq=False):
 
 
 class ServerHandler:
-    """Takes what a component sends of its own accord. Alone: for a client that has sent nothing."""
+    """Takes the messages that a component sends of its own accord. This class alone serves a client
+    that has sent nothing."""
 
     def server_request(self, request: ServerRequest) -> None:
         """Takes a request; `reply` must be called once."""

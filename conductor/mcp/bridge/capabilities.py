@@ -31,7 +31,7 @@ class Support(msgspec.Struct, frozen=True):
     scp: bool = False
     """Servers of type `scp`: an agent of SCP has `"proxy": false` in its `symposium` section."""
     wanted: str = "auto"
-    """What the user wants declarations to become: one of `conductor.mcp.KINDS`."""
+    """The user's wish for the kind of declarations: one of `conductor.mcp.KINDS`."""
 
     @property
     def form(self) -> str:
@@ -42,7 +42,7 @@ class Support(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What a declaration of ACP transport becomes."""
+        """The kind that a declaration of ACP transport becomes."""
         if self.wanted != "auto":
             return self.wanted
         if self.acp or self.old or self.scp:
@@ -97,7 +97,7 @@ def response(
     """Reads a line of the agent, which may answer one of the `pending` `initialize` requests (ids).
 
     Returns:
-        The id of that request, the agent's support (None if it answers with an error, or with
+        The id of the request, the agent's support (None if it answers with an error, or with
         nothing that counts), and the line for proxies. None if the line answers none of them.
     """
     message = jsonrpc.message_of(frame)

@@ -31,7 +31,7 @@ class _ClientState(Enum):
 
     NEW = auto()
     PROBING = auto()
-    """The component has to answer `server/discover` before the translation can be chosen."""
+    """The component must answer `server/discover` before the translation can be chosen."""
     ESTABLISHED = auto()
     CLOSED = auto()
 
@@ -115,7 +115,7 @@ class McpClient:
     # -- the choice of the translation -----------------------------------------------------------
 
     def _negotiate(self, first: Request) -> None:
-        """Chooses the translation; first asks the component what it is, if nobody knows."""
+        """Chooses the translation. First asks the component for its revision, if it is unknown."""
         self._first = first.method
         if self._generation is not None and self._generation.stateless:
             # The generation says it all: the params of such agents need not name a revision.
@@ -139,7 +139,7 @@ class McpClient:
         self._connection.request(probe)
 
     def _speaks(self, generation: Generation) -> bool:
-        """Whether the client speaks a component's generation, so nothing has to be translated."""
+        """Whether the client speaks a component's generation: then nothing needs a translation."""
         return self._generation is generation and self._first != protocol.INITIALIZE
 
     def _probed(self, first: Request, member: bytes, body: bytes) -> None:

@@ -27,7 +27,7 @@ _URL: Final = "acp:"
 _OURS: Final = frozenset(
     {"name", "type", "transport", "serverId", "id", "url", "headers", "command", "args", "env"}
 )
-"""Members of a declaration that say how to reach its server; the rewritten one keeps all others."""
+"""Members of a declaration that say how to reach its server; the new one keeps all others."""
 
 
 class StdioDeclaration(msgspec.Struct, frozen=True):
@@ -168,7 +168,7 @@ def _read_pairs(raw: Raw | None) -> tuple[tuple[str, str], ...]:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What replaces a declaration."""
+    """The declaration that replaces a component's."""
 
     name: str
     fields: dict[str, object] | None
@@ -176,7 +176,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def reached_by(declaration: Declaration, version: int) -> dict[str, object]:
-    """A server behind one of our doors; `version`: of ACP."""
+    """The members that reach a server behind one of our doors; `version`: of ACP."""
     if isinstance(declaration, HttpDeclaration):
         return {"type": "http", "url": declaration.url, "headers": _pairs(declaration.headers)}
     fields: dict[str, object] = {
@@ -201,7 +201,7 @@ def native(declared: Declared, form: str) -> dict[str, object] | None:
         return None if declared.form == "url" else fields
     if declared.form == "serverId":
         return None
-    # Agents of the draft read `id`, those of the schema `serverId`.
+    # Agents of the draft read `id`, agents of the schema `serverId`.
     also = {"id": declared.id} if declared.form == "id" else {}
     return {"type": "acp", "serverId": declared.id, **also}
 

@@ -35,7 +35,7 @@ class _SessionState(Enum):
 
 
 class SharedSession(ServerHandler):
-    """The session with one component, for all clients of its server that have none."""
+    """The session with one component, for all clients of its server that have no session."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -46,7 +46,7 @@ class SharedSession(ServerHandler):
         self._requests: dict[str, SuspendableRequest] = {}
         """By token; the latest last."""
         self._suspended: dict[str, SuspendableRequest] = {}
-        """Those that wait for input, the oldest first; they may have their outcome already."""
+        """Requests that wait for input, the oldest first; they may have their outcome already."""
         self._subscriptions = Subscriptions(self._subscribe, server.refusal)
         self._log_level: bytes | None = None
         self._initialized: dict[str, Raw] = {}
@@ -66,7 +66,7 @@ class SharedSession(ServerHandler):
     # -- from clients ----------------------------------------------------------------------------
 
     def request(self, client: ClientConnection, request: Request) -> None:
-        """A request of a client; the first one begins the session."""
+        """A request of a client; the first request begins the session."""
         if self._state is _SessionState.OPEN:
             self._serve(client, request)
             return
@@ -76,8 +76,8 @@ class SharedSession(ServerHandler):
             about = meta(read(request.params))
             params: dict[str, object] = {
                 "protocolVersion": protocol.LATEST_SESSION,
-                # What the component may ask for depends on the client of each request, so `answer`
-                # decides. Here the session claims everything.
+                # The component's requests depend on the client of each request, so `answer`
+                # decides. Here the session claims every capability.
                 "capabilities": {
                     **{name: {} for name in protocol.NEEDS.values()},
                     **protocol.pages(read(about.get(protocol.CAPABILITIES))),
@@ -185,8 +185,8 @@ class SharedSession(ServerHandler):
         self._connection.cancel(request.call, forget=True)
 
     def leave(self, client: ClientConnection) -> None:
-        """A client has left: cancels its requests, except suspended ones, which it may resume over
-        another connection."""
+        """A client has left: cancels its requests. The client may resume its suspended requests
+        over another connection, so they stay."""
         self._waiting = [entry for entry in self._waiting if entry[0] is not client]
         for request in list(self._requests.values()):
             if request.client is client:

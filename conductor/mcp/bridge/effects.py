@@ -1,4 +1,4 @@
-"""The effects of the bridge: what `conductor.mcp.transport` performs for it. Values only."""
+"""The effects of the bridge, which `conductor.mcp.transport` performs. Values only."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Log(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenLink(msgspec.Struct, frozen=True):
-    """Reach an MCP server of the client; `Bridge.link_received` takes what it says, and
+    """Reach an MCP server of the client. `Bridge.link_received` takes its messages, and
     `Bridge.link_ended` hears of its end."""
 
     link: str
@@ -100,18 +100,19 @@ class CloseLink(msgspec.Struct, frozen=True, gc=False):
 
 
 class Differs(msgspec.Struct, frozen=True):
-    """A server offers what it has not offered before. Until `Bridge.agreed`, that is left out."""
+    """A server's offer differs from its former offer. Until `Bridge.agreed`, changes are left
+    out."""
 
     server: Server
     changes: tuple[Change, ...]
     last: bool
-    """It has changed so often that no more is told of it."""
+    """Whether the server has changed so often that the user hears no more of it."""
 
 
 ClientEffect = ToClient | NoResponse | CloseClient | CloseListener
-"""What the doors perform."""
+"""The effects that the doors perform."""
 
 LinkEffect = OpenLink | ToLink | CloseLink
-"""What the links perform."""
+"""The effects that the links perform."""
 
 Effect = ToAgent | ToChain | Listen | Wait | Log | Differs | LinkEffect | ClientEffect

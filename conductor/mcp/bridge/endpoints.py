@@ -34,7 +34,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def respond(self, id_: bytes, member: bytes, body: bytes) -> None:
-        """Answers a request of the other side."""
+        """Answers a request of the neighbour."""
 
     @abstractmethod
     def cancel(self, id_: bytes) -> None:
@@ -110,7 +110,7 @@ class ClientConnection(ABC):
     def request(
         self, method: str, params: bytes | None, on_response: OnResponse, related: bytes | None
     ) -> bytes | None:
-        """Sends the client a request; its raw id, or None if the client takes no requests.
+        """Sends the client a request. Returns its raw id, or None if the client takes no requests.
 
         `related`: raw id of the client's request that this one belongs to.
         """

@@ -1,7 +1,7 @@
 """The generations of MCP over ACP, as a table: how to connect to a component and write to it.
 
 A declaration does not always say which generation its component speaks. So each form of declaration
-has a ladder of generations: when a component does not know one, the bridge tries the next.
+has a ladder of generations: when a component does not know a generation, the bridge tries the next.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     disconnect_is_request: bool = False
     request: str
     notification: str | None = None
-    """The methods that carry a message to the component …"""
+    """The methods of requests and notifications to the component; None: there is none."""
     back_request: str | None = None
     back_notification: str
-    """… and from it. None if the generation has no such messages."""
+    """The methods of requests and notifications from the component; None: there is none."""
     address: Fields
     nested: bool = False
     """Whether the message stands in a member `message`, with an id of its own."""
@@ -146,7 +146,7 @@ class Ladder:
         """Tries `generation`, which the agent speaks, first, if the declaration allows it.
 
         A ladder that begins with the stateless generation stays as it is: components of the
-        stateless generation reject the others' messages, but not the reverse.
+        stateless generation reject messages of other generations, but not the reverse.
         """
         if generation in self.rungs and not self.confirmed and not self.rungs[0].stateless:
             others = (other for other in self.rungs if other is not generation)
@@ -222,7 +222,7 @@ def wrap(
     params: bytes | None,
     id_: str | int | None = None,
 ) -> bytes:
-    """The params that carry a request (with `id_`, if the generation has one) or notification."""
+    """The params that carry a notification, or a request (its id is `id_`, where there is one)."""
     fields = fill(generation.address, values)
     inner: dict[str, object] = {"method": method}
     if params is not None:

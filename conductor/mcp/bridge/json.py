@@ -46,7 +46,7 @@ def decoded(raw: Raw | bytes | None) -> dict[str, Any]:
 
 
 def objects(raw: Raw | bytes | None) -> dict[str, dict[str, Any]]:
-    """Those members of an object that are objects, such as MCP's capabilities."""
+    """The members of an object that are objects, such as MCP's capabilities."""
     return {name: item for name, item in decoded(raw).items() if isinstance(item, dict)}
 
 

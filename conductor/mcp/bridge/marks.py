@@ -1,4 +1,5 @@
-"""What a person ought to look at in a tool's definition: text that is for the model, not for users.
+"""Marks the parts of a tool's definition that a person should see: text for the model, not for
+users.
 
 A mark is no verdict: many harmless tools have one, and a clever text has none. Pure.
 """
@@ -48,7 +49,7 @@ def of(tool: dict[str, Any], others: AbstractSet[str]) -> tuple[str, ...]:
         if _UNUSUAL.search(text):
             if _hides(text):
                 found[HIDDEN] = None
-            # Who hides signs within words hides them from this look too.
+            # An author who hides signs within words hides them from this look too.
             seen = "".join(sign for sign in text if not _is_hidden(sign))
             seen = unicodedata.normalize("NFKC", seen)
         command = _COMMANDS.search(seen)

@@ -52,7 +52,8 @@ _CONNECTIONLESS: Final = {
 
 
 class NativeConnection(ClientConnection):
-    """One connection of such an agent; a pretended one in generations without connections."""
+    """One connection of such an agent; the bridge makes it up in generations without
+    connections."""
 
     def __init__(
         self, agent: AcpEndpoint, generation: Generation, server: Server, id_: str
@@ -121,7 +122,7 @@ class NativeConnection(ClientConnection):
     def notify(self, method: str, params: bytes | None, related: bytes | None) -> None:
         whole = generations.wrap(self.generation, self._address, method, params)
         if self.generation.stateless:
-            # Here each notification belongs to a request, so any other one cannot be sent.
+            # Here each notification belongs to a request, so no other notification can be sent.
             pending = self._pending.get(related) if related is not None else None
             if pending is None:
                 return
@@ -153,8 +154,8 @@ class NativeClients:
         self._apps = apps
         self._agent = agent
         self._servers: dict[str, list[Server]] = {}
-        """By what the agent calls them. Of the sessions that have such a server the latest is last:
-        messages that name no connection are for that."""
+        """By the agent's name of the server. The servers of several sessions stand in order, the
+        latest last: messages that name no connection are for the latest."""
         self._clients: dict[str, _Native] = {}
         """By the id of the connection."""
         self._count = 0
@@ -209,7 +210,8 @@ class NativeClients:
         if method in DISCONNECTS:
             self._disconnected(native)
         elif message.method == protocol.CANCELLED and connection.generation.nested:
-            # It names the request by the id inside; ACP wants a response nevertheless.
+            # The notification names the request by the id inside; ACP wants a response
+            # nevertheless.
             acp_id = connection.acp_id(read(message.params).get("requestId"))
             if acp_id is not None:
                 client.received(Cancellation(acp_id))
@@ -247,7 +249,7 @@ class NativeClients:
         if same is None or same.needs_session_id:
             opened(b"result", NULL)
         else:
-            # The component may speak the agent's generation. Then it has to get the agent's own
+            # The component may speak the agent's generation. Then it must get the agent's own
             # messages, `connect` included.
             client.connect(same, opened)
         return True

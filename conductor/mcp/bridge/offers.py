@@ -1,4 +1,4 @@
-"""What an MCP server offers, as values: what is kept of it, and what differs from that."""
+"""The offer of an MCP server, as values: the kept definitions, and the changes from them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from conductor.mcp.bridge.declarations import Declaration, HttpDeclaration
 
 
 class OnChange(enum.Enum):
-    """What a change of what a server offers does; from the mildest on."""
+    """The effect of a change in a server's offer; from the mildest on."""
 
     ASK = "ask"
-    """What differs is left out until the user has agreed to it."""
+    """The change is left out until the user has agreed to it."""
     KEEP = "keep"
-    """In place of what differs stays what was agreed to; nobody is asked."""
+    """The former definition stays in place of the change; nobody is asked."""
     DROP = "drop"
     """All of the server is left out; nobody is asked."""
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One kind of what servers offer."""
+    """One kind of definition in servers' offers."""
 
     word: str
-    """For people, and for what is kept."""
+    """The word for the kind, for people and in kept offers."""
     key: str = ""
     """The member of an entry that names it."""
     member: str = ""
@@ -53,25 +53,25 @@ LISTED: Final[Mapping[str, Kind]] = {
     "resources/list": RESOURCE,
     "resources/templates/list": TEMPLATE,
 }
-"""What the result of a request lists."""
+"""The kind of definition that the result of a request lists, by the request's method."""
 USED: Final[Mapping[str, Kind]] = {"tools/call": TOOL, "prompts/get": PROMPT}
-"""What a request uses by its name."""
+"""The kind of definition that a request uses by its name, by the request's method."""
 KINDS: Final = (TOOL, PROMPT, RESOURCE, TEMPLATE, PAGE, INSTRUCTIONS)
 
 
 class Server(msgspec.Struct, frozen=True):
-    """An MCP server, as what it offers is kept."""
+    """An MCP server, as the key of its kept offer."""
 
     name: str
     """As it was declared."""
     owner: str = ""
     """The component that declared it; empty: the client."""
     place: str = ""
-    """What runs: of a component or of a server of the client's."""
+    """The program or URL that runs, for a component's server or a server of the client's."""
 
     @property
     def key(self) -> str:
-        """Who serves, whatever name the server has: what is kept, is kept under this."""
+        """A digest of who serves, whatever name the server has: offers are kept under this key."""
         who = json_text.encode([self.owner and "component", self.place])
         return hashlib.sha256(who).hexdigest()
 
@@ -84,17 +84,17 @@ def client_server(name: str, reach: Declaration) -> Server:
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one thing that a server offers."""
+    """The kept form of one definition in a server's offer."""
 
     sha256: str
     text: str = ""
-    """Its JSON; empty: that is too long to be kept."""
+    """The definition's JSON; empty: the JSON is too long to be kept."""
     marks: tuple[str, ...] = ()
-    """What a person ought to look at, in conductor's words."""
+    """The parts that a person should see, in conductor's words."""
 
     @property
     def value(self) -> dict[str, Any]:
-        """Its members, as far as its text is kept."""
+        """The definition's members; empty where its text is not kept."""
         value = json_text.decode(self.text) if self.text else {}
         return value if isinstance(value, dict) else {}
 
@@ -107,9 +107,9 @@ def definition(value: Any, marks: tuple[str, ...] = ()) -> Definition:
 
 
 Definitions: TypeAlias = Mapping[str, Definition]
-"""By the names of what they define."""
+"""Definitions by their names."""
 Offer: TypeAlias = Mapping[str, Definitions]
-"""What is kept of one server, by the words of kinds."""
+"""The kept definitions of one server, by the words of kinds."""
 
 
 def with_(offer: Offer, kind: str, more: Definitions) -> dict[str, dict[str, Definition]]:

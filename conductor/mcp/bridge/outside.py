@@ -1,7 +1,7 @@
 """MCP servers of the client that conductor reaches in the agent's place.
 
 Each connection of the agent's client is a link of its own: a process, or a session over HTTP. For
-the bridge such a server is like one of a component that speaks the generation of the Rust SDK 2.x.
+the bridge such a server is like a component's server of the generation of the Rust SDK 2.x.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CANCELLED: Final = -32800
 
 
 class Outside(Endpoint):
-    """The way to one such server."""
+    """The way to one server of the client."""
 
     def __init__(self, listener: str, reach: Declaration, emit: Callable[[Effect], None]) -> None:
         """`reach`: how to reach the server."""
@@ -146,7 +146,7 @@ class Outside(Endpoint):
 
 
 def _asked(link: str, id_: bytes) -> bytes:
-    """The id of a server's request: those of two links may be the same."""
+    """The id of a server's request, with its link: requests of two links may have the same id."""
     return write(f"{link} {(canonical_id(id_) or id_).decode()}")
 
 

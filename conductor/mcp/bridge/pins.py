@@ -1,11 +1,11 @@
-"""What an MCP server offers, held to what it offered before.
+"""Holds the offer of an MCP server to its former offer.
 
-A server may show harmless tools first and others later (a *rug pull*). So what tells a model or a
-page what to do is kept (`conductor.mcp.bridge.offers.KINDS`): the definitions of tools and prompts,
-the instructions, and all of `ui://`. What differs from what is kept is left out of a list, and a
-call of it is refused, until the user has agreed to it.
+A server may show harmless tools first and others later (a *rug pull*). So all text that tells a
+model or a page what to do is kept (`conductor.mcp.bridge.offers.KINDS`): the definitions of tools
+and prompts, the instructions, and all of `ui://`. A definition that differs from the kept one is
+left out of a list, and a call of it is refused, until the user has agreed to the change.
 
-`Pins` has the servers of one bridge; `Pinned` is one server. No I/O but what `Pins` is given.
+`Pins` has the servers of one bridge; `Pinned` is one server. No I/O but by the functions of `Pins`.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _is_page(uri: object) -> TypeGuard[str]:
 
 
 def _shown(body: bytes) -> bytes:
-    """The result of `initialize`: the client hears of changes of the tools, for what the user
-    agrees to later is one."""
+    """The result of `initialize`, with word that the list of tools may change: it does once the
+    user agrees to a change."""
     fields = read(body)
     able = read(fields.get("capabilities"))
     if "tools" not in able:
@@ -65,14 +65,14 @@ def _shown(body: bytes) -> bytes:
 
 
 class Pinned:
-    """One server: what is kept of it, and what differs from that."""
+    """One server: its kept offer, and the changes from it."""
 
     def __init__(self, server: Server, pins: Pins) -> None:
         self.server = server
         self.key = server.key
         self._pins = pins
         self.left_out: dict[tuple[str, str], Change] = {}
-        """What differs, by the word of its kind and its name; what was last seen of each."""
+        """The changes, by the word of their kind and their name, as they were last seen."""
         self.names: AbstractSet[str] = frozenset()
         """The tools in the last list: others mention their names."""
         self._told = 0
@@ -109,7 +109,7 @@ class Pinned:
         return not is_known and not self._pins.closed(self.server)
 
     def _in_place_of(self, change: Change) -> str:
-        """The JSON that clients get in place of what differs; empty: nothing."""
+        """The JSON that clients get in place of a change; empty: nothing."""
         if self._pins.on_change is OnChange.KEEP and change.before is not None:
             return change.before.text
         return ""
@@ -175,9 +175,9 @@ class Pinned:
         return write(fields)
 
     def _with_pages(self, kind: Kind, body: bytes) -> bytes:
-        """A list of resources or templates: those of `ui://` are compared."""
+        """A list of resources or templates: entries with `ui://` are compared."""
         fields = read(body)
-        # Written anew: of a member that stands twice, the client must not take the other.
+        # Written anew: of a member that stands twice, the client must not take the other value.
         found = [value_of(raw) for raw in json_text.elements(fields.get(kind.member))]
         listed = [each for each in found if is_name(each.get(kind.key))]
         pages = {value[kind.key]: value for value in listed if _is_page(value[kind.key])}
@@ -203,7 +203,7 @@ class Pinned:
         return b"result", write({**read(body), "contents": contents})
 
     def _instructed(self, body: bytes) -> bytes:
-        """A result with what the server tells the model of itself, as it was agreed to."""
+        """A result with the instructions of the server to the model, as they were agreed to."""
         fields: dict[str, object] = {**read(body)}
         if _SAYS not in fields:
             return body
@@ -216,8 +216,8 @@ class Pinned:
         return write(fields)
 
     def _compared(self, kind: Kind, now: Definitions, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What of these values the client gets, by name: the value itself, or raw JSON that was
-        agreed to in place of it."""
+        """The values that the client gets, by name: the value itself, or raw JSON that was agreed
+        to in place of it."""
         offers = self._first(kind, now)
         differ = {}
         for name, each in now.items():
@@ -245,7 +245,7 @@ class Pinned:
         }
 
     def _first(self, kind: Kind, now: Definitions) -> list[Offer]:
-        """Keeps what comes first; all that is kept then of who serves."""
+        """Keeps definitions that come first. Returns the kept offers of this server's program."""
         pins, word = self._pins, kind.word
         offers = pins.offers(self)
         if pins.closed(self.server):
@@ -276,7 +276,7 @@ class Pinned:
         self._pins.emit(Differs(self.server, tuple(self.left_out.values()), last))
 
     def agreed(self) -> None:
-        """What is kept is more than before, by the user's word."""
+        """The kept offers have grown, by the user's word."""
         offers = self._pins.offers(self)
         self.left_out = {
             (kind, name): change
@@ -299,9 +299,9 @@ class Pins:
 
     Args:
         server_of: The server of a declaration, by its address and name; None: it is not pinned.
-        on_change: What a change does.
-        keep: Keeps what a server offers first: of a kind, these definitions. The names are those of
-            all servers that came with it. Returns whether it is kept.
+        on_change: The effect of a change.
+        keep: Keeps the first definitions of a kind that a server offers. The names are those of
+            all servers that came with it. Returns whether the definitions are kept.
     """
 
     def __init__(
@@ -314,11 +314,11 @@ class Pins:
         self.on_change = on_change
         self._keep = keep
         self.kept: Mapping[str, Mapping[str, Offer]] = {}
-        """What is kept, by the keys and the names of servers."""
+        """The kept offers, by the keys and the names of servers."""
         self.locked: frozenset[str] = frozenset()
-        """Owners of whose servers no more than what is kept may be offered."""
+        """Owners whose servers may offer no more than their kept offers."""
         self.sealed = False
-        """Whether no server may offer more than what is kept."""
+        """Whether no server may offer more than its kept offer."""
         self.dropped: set[str] = set()
         """Keys of servers of which nothing may be used any more."""
         self.emit: Callable[[Effect], None] = lambda _: None
@@ -337,8 +337,8 @@ class Pins:
         return known
 
     def begin(self, servers: Iterable[Server]) -> None:
-        """A session is set up with these servers. Who has not served before may bring several; of
-        who has, a server of another name is held to what is kept."""
+        """A session is set up with these servers. A program that has not served before may bring
+        several servers. A known program's server with a new name is held to the kept offers."""
         names: dict[str, list[str]] = {}
         for server in servers:
             names.setdefault(server.key, []).append(server.name)
@@ -353,8 +353,8 @@ class Pins:
         return name in self.kept.get(key, ()) or name in self._first.get(key, ())
 
     def keeps(self, pinned: Pinned, kind: str, now: Definitions) -> list[Offer]:
-        """Keeps definitions; all that is kept then of who serves. What cannot be kept is not agreed
-        to, nor is any later list a first one."""
+        """Keeps definitions. Returns the kept offers of this server's program. Definitions that
+        cannot be kept are not agreed to, and no later list is then a first one."""
         server, key = pinned.server, pinned.key
         held = self.kept.get(key, {})
         own = held.get(server.name, {})
@@ -368,7 +368,7 @@ class Pins:
         return self.offers(pinned)
 
     def offers(self, pinned: Pinned) -> list[Offer]:
-        """All that is kept of who serves: first of this server, then of those of other names."""
+        """The kept offers of this server's program: first of this server, then of its others."""
         held = self.kept.get(pinned.key, {})
         others = (each for name, each in held.items() if name != pinned.server.name)
         return [held.get(pinned.server.name, {}), *others]
@@ -382,8 +382,8 @@ class Pins:
         return {name for each in self._pinned.values() if each is not pinned for name in each.names}
 
     def agreed(self, kept: Mapping[str, Mapping[str, Offer]]) -> list[Pinned]:
-        """This is kept from now on; the servers with less left out than before. Servers that are
-        forgotten come first again."""
+        """Takes the kept offers that hold from now on. Returns the servers with fewer changes left
+        out than before. The next list of a forgotten server is a first one again."""
         for key in self.kept.keys() - kept.keys():
             self._first[key] = frozenset(self.kept[key])
         self.kept = kept

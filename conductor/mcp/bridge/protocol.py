@@ -49,7 +49,7 @@ MISSING_CAPABILITY: Final = -32021
 
 
 def pages(capabilities: Mapping[str, Raw]) -> dict[str, object]:
-    """The word among a client's capabilities that it shows pages of tools; nothing without one."""
+    """The word among a client's capabilities that it shows pages of tools; else empty."""
     claim = read(capabilities.get("extensions")).get(APPS)
     return {} if claim is None else {"extensions": {APPS: claim}}
 

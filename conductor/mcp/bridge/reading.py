@@ -1,4 +1,4 @@
-"""A list of what an MCP server offers, read to its end whatever pages the server makes of it."""
+"""A list of a server's offer, read to its end on all its pages."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Reading(msgspec.Struct):
     """Entries that were left out: of a name that is in the list already, or of none."""
 
     def take(self, body: bytes) -> bytes | None:
-        """Takes a page; the params that ask for the next one, None after the last. Raises
-        `ValueError` for more than is read."""
+        """Takes a page. Returns the params that ask for the next page, None after the last page.
+        Raises `ValueError` for a list beyond the limits."""
         fields = read(body)
         self.pages += 1
         self.size += len(body)

@@ -75,8 +75,8 @@ class Server:
         chain: Endpoint,
         pins: Pinned | None,
     ) -> None:
-        """`name`: how the agent calls the server. `chain`: where its messages go. `pins`: what it
-        offered before, if that counts."""
+        """`name`: the agent's name for the server. `chain`: takes its messages. `pins`: its former
+        offer, if its offer is pinned."""
         self.chain = chain
         self.pins = pins
         self.declared = declared
@@ -87,12 +87,12 @@ class Server:
         self.discovered: bytes | None = None
         """The result of `server/discover`, if the component speaks stateless MCP."""
         self.app_tools: dict[str, AppTool] = {}
-        """Its tools that have to do with pages, as it has listed them last."""
+        """The tools with a page or for pages, from the server's last list."""
         self.connections: list[ServerConnection] = []
         self.calls: dict[str, PendingCall] = {}
         """Pending calls by `requestId`, or by progress token in generations without connections."""
         self.unanswered = 0
-        """Requests to the component without a response, also those whose client has left."""
+        """Requests to the component without a response, also requests whose client has left."""
         self._last_number = 0
 
     @property
@@ -142,13 +142,13 @@ class _ConnectionState(Enum):
 
 
 class ServerConnection:
-    """One connection to a component; a pretended one in generations without connections."""
+    """One connection to a component; the bridge makes it up in generations without connections."""
 
     def __init__(self, server: Server, on_closed: Callable[[], None]) -> None:
         """`on_closed`: the component has closed the connection."""
         self.server = server
         self.handler = ServerHandler()
-        """The client's translation sets it, once there is one."""
+        """The client's translation replaces the handler, once there is a translation."""
         self.generation = server.ladder.current
         self.id: bytes | None = None
         """Raw JSON; None in generations without connections."""
@@ -360,7 +360,7 @@ class ServerConnection:
 
     def _with_own_token(self, call: PendingCall, number: int) -> bytes | None:
         """The params with a progress token of this server. Progress names no connection in such
-        generations, and two clients may use one token."""
+        generations, and two clients may use the same token."""
         fields = read(call.params)
         about = meta(fields)
         token = about.get("progressToken")

@@ -45,7 +45,7 @@ class _Setup:
         self.missing: set[str] = set()
         """Listeners that have no address yet."""
         self.entries: dict[Place, Entry] = {}
-        """What the agent finds in place of the declarations."""
+        """The entries that the agent finds in place of the declarations."""
 
 
 class Setups:
@@ -83,7 +83,7 @@ class Setups:
         self._sessions: dict[bytes, _Setup] = {}
         """By raw JSON of the session's id."""
         self._preparing: _Setup | None = None
-        """The setup that waits for addresses. Nothing may overtake it, so there is at most one."""
+        """The setup that waits for addresses. Nothing may overtake it, so there is only one."""
         self._last = 0
 
     @property
@@ -104,7 +104,7 @@ class Setups:
         self._tell_not_pinned(sorted(names.taken) if self._reaches else ())
         known = read(params).get("sessionId") if method in _KNOWN else None
         session = bytes(known) if known is not None else None
-        # A setup of a known session without servers removes those of the setup before.
+        # A setup of a known session without servers removes the servers of the setup before.
         if not declared and (session is None or session not in self._sessions):
             return False
         ids = [server.id for server in declared]
@@ -143,7 +143,7 @@ class Setups:
             self._log("warning", f"MCP server `{name}` of the editor is not pinned: {why}")
 
     def _pinned(self, declared: Declared) -> Pinned | None:
-        """What is kept of a server; None: it is not pinned."""
+        """The former offer of a server; None: the server is not pinned."""
         if self._pins is None:
             return None
         name = declared.name.encode(errors="backslashreplace").decode()  # it is written down

@@ -43,12 +43,12 @@ class Subscriptions:
         self, subscribe: Callable[[str, str], None], refusal: Callable[[str], bytes]
     ) -> None:
         """`subscribe` sends the component `resources/subscribe` or `resources/unsubscribe` for a
-        URI. `refusal`: the error for one subscription too many."""
+        URI. `refusal`: the error for a subscription beyond the limit."""
         self._subscribe = subscribe
         self._refusal = refusal
         self._open: list[_Subscription] = []
         self._uris: dict[str, int] = {}
-        """How many subscriptions have each URI: the component gets one for all."""
+        """The number of subscriptions with each URI: the component gets only one for all."""
 
     def listen(
         self,
@@ -57,7 +57,8 @@ class Subscriptions:
         wanted: dict[str, Any],
         capabilities: dict[str, dict[str, Any]],
     ) -> None:
-        """A client subscribes. `capabilities`: the component's, which bound what it gets."""
+        """A client subscribes. `capabilities`: those of the component, which bound the
+        subscription."""
         uris = wanted.get("resourceSubscriptions")
         uris = list(dict.fromkeys(map(str, uris))) if isinstance(uris, list) else []
         total = sum(len(subscription.uris) for subscription in self._open) + len(uris)

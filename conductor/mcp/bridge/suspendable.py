@@ -76,7 +76,7 @@ class SuspendableRequest:
         self.inputs[name] = _Input(request)
 
     def deliver(self) -> None:
-        """Sends the outcome, if it is there, to the client, if one waits."""
+        """Sends the outcome, if there is one, to the client, if one waits."""
         if self.client is None or self.outcome is None:
             return
         member, body = self.outcome
@@ -110,7 +110,7 @@ class SuspendableRequest:
     def resume(
         self, client: ClientConnection, id_: bytes, fields: dict[str, Raw], about: dict[str, Raw]
     ) -> None:
-        """A client's request with input takes the place of the suspended one."""
+        """A client's request with input takes the place of the suspended request."""
         self.client, self.id = client, id_
         self.progress_token = about.get("progressToken", self.progress_token)
         if protocol.CAPABILITIES in about:

@@ -28,7 +28,7 @@ from conductor.mcp.bridge.servers import ServerConnection
 
 
 class Translation(ServerHandler, ABC):
-    """What stands between one client and a component, once both are known."""
+    """Stands between one client and a component, once both are known."""
 
     def __init__(self, client: ClientConnection, server: ServerConnection) -> None:
         self._client = client

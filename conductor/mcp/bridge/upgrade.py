@@ -67,7 +67,7 @@ class Upgrade(Translation):
                 self._send(_Repeated(canonical_id(id_) or id_, id_, request.method, fields))
 
     def _notification(self, method: str, params: bytes | None) -> None:
-        # Stateless MCP has no notifications of clients; this one ends our handshake.
+        # Stateless MCP has no notifications of clients; this notification ends our handshake.
         if method == "notifications/initialized" and any(self._wanted().values()):
             self._listen()
 
@@ -119,8 +119,8 @@ class Upgrade(Translation):
         self._client.respond(id_, b"result", EMPTY)
 
     def _listen(self) -> None:
-        """Replaces the subscription. The old one ends after the new one has begun, so that no
-        notification is lost in between."""
+        """Replaces the subscription. The former subscription ends after the new one has begun, so
+        that no notification is lost in between."""
         old, wanted = self._listening, self._wanted()
 
         def ended(member: bytes, body: bytes) -> None:
@@ -137,7 +137,7 @@ class Upgrade(Translation):
             self._server.cancel(old, forget=True)
 
     def _with_session(self, fields: dict[str, Raw]) -> bytes:
-        """Params with what a session would remember of the client."""
+        """The params with all that a session would remember of the client."""
         about: dict[str, object] = dict(meta(fields))
         about[protocol.VERSION] = protocol.MODERN
         about[protocol.CAPABILITIES] = {

@@ -1,4 +1,4 @@
-"""What a door for MCP clients can do, and what it reports."""
+"""The methods of a door for MCP clients, and its reports."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NAME: Final = "mcp"
 
 
 class DoorEvents(Protocol):
-    """What doors report; always from the event loop, never out of a call to a door."""
+    """Takes the reports of doors; always from the event loop, never out of a call to a door."""
 
     def client_opened(self, connection: str, listener: str) -> None:
         """An MCP client has connected, and shown the listener's secret."""
 
     def client_received(self, connection: str, frame: bytes) -> None:
-        """It sent a line, which need not be JSON."""
+        """The client has sent a line, which need not be JSON."""
 
     def client_closed(self, connection: str) -> None:
-        """It has left. Not reported for a connection that the conductor closed."""
+        """The client has left. Not reported for a connection that the conductor closed."""
 
 
 class Door(Protocol):

@@ -5,7 +5,7 @@
     … events.client_opened(connection, "7:tools"), events.client_received(connection, frame) …
     doors.perform(ToClient(connection, response))
 
-A door carries frames, and knows of MCP only what its transport demands. Each listener has a secret
+A door carries frames, and knows of MCP only the rules of its transport. Each listener has a secret
 that only its declaration names: in the shim's environment, or in a header of HTTP. A door opens,
 and loads its modules, when its first listener does.
 """

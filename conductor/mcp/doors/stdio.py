@@ -202,7 +202,7 @@ class StdioDoor:
         self._clients[connection].hold("owner", wait)
 
     def close(self, connection: str) -> None:
-        """Closes a connection when the client has read what is queued, but soon."""
+        """Closes a connection when the client has read the queued lines, but soon in any case."""
         client = self._clients.pop(connection)
         client.listener.connections.discard(connection)
         if client.finish():
@@ -215,7 +215,7 @@ class StdioDoor:
         self._leaving.discard(writer)
 
     def received(self, connection: str, frames: list[bytes]) -> None:
-        """Reports a client's lines, unless one of them leads to the connection's end."""
+        """Reports a client's lines, up to a line that leads to the connection's end."""
         for frame in frames:
             if connection in self._clients:
                 self._events.client_received(connection, frame)

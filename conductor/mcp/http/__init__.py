@@ -3,7 +3,7 @@
     door       one server for all listeners of a conductor, on 127.0.0.1
     listeners  the listeners: the secret of each, and the connections that came in
     app        answers requests of HTTP
-    requests   what a request must have, and how it is refused
+    requests   the rules for a request, and its refusals
     session    one connection: the frames that wait for each of its responses
 
 `conductor.http` serves; it is loaded when the first listener opens.

@@ -53,7 +53,7 @@ class App:
             await answer.whole(refused.status, refused.body, (*refused.headers, *closing))
 
     def _check(self, request: Request) -> Listener:
-        """What a request must show before anything of it counts: origin and secret."""
+        """Checks the origin and the secret of a request, before anything else of it counts."""
         headers, path = request.headers, request.path
         requests.check_origin(headers, request.port)
         listener = self._listeners.at(path[1 : -len(END)]) if path.endswith(END) else None

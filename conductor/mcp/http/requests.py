@@ -31,7 +31,7 @@ VERSION: Final = "mcp-protocol-version"
 _METHOD: Final = "mcp-method"
 _NAME: Final = "mcp-name"
 _ONCE: Final = (SESSION, VERSION, _METHOD, _NAME)
-"""Headers that may come once only, beside those of every server."""
+"""Headers that may come only once, beside such headers of every server."""
 _NAMES: Final = ("127.0.0.1", "localhost")
 
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -78,7 +78,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """A message that a client posted, as far as HTTP has to know it.
+    """A message that a client posted, as far as HTTP must know it.
 
     `id` and `token` (of progress) are canonical raw JSON.
     """
@@ -140,7 +140,7 @@ def is_modern(headers: Headers) -> bool:
 
 
 def check_origin(headers: Headers, port: int) -> None:
-    """Refuses requests of web pages, also of those whose host name was rebound to loopback."""
+    """Refuses requests of web pages, also of pages whose host name was rebound to loopback."""
     if refusal := misdirected(headers, _NAMES, port, _ONCE):
         raise Refused(*refusal)
 

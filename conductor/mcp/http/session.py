@@ -123,7 +123,7 @@ class Session:
         """Set unless the conductor takes no messages for the moment."""
         self.go.set()
         self.stream: Outlet | None = None
-        """Its GET: for messages that belong to no request."""
+        """The session's GET: for messages that belong to no request."""
         self._exchanges: dict[bytes, Exchange] = {}
         self._kept: deque[bytes] = deque()
         """Messages for a GET that is not open."""
@@ -135,7 +135,7 @@ class Session:
         return not self._exchanges and self.stream is None
 
     def begin(self, incoming: Incoming) -> Exchange:
-        """Opens a request. Raises `Refused` if one with this id is open."""
+        """Opens a request. Raises `Refused` if a request with this id is open."""
         exchange = Exchange(self, incoming)
         if exchange.id in self._exchanges:
             raise Refused(400, "a request with this id is not answered yet", id=exchange.id)
@@ -149,7 +149,7 @@ class Session:
         exchange.drop()
 
     def listen(self) -> Outlet:
-        """Opens the GET's stream. Raises `Refused` if there is one."""
+        """Opens the GET's stream. Raises `Refused` if there is a stream already."""
         if self.stream is not None:
             raise Refused(409, "this session has a stream already")
         self.stream = Outlet(self)
