@@ -23,7 +23,7 @@ def definitions(version: int) -> Json:
 
 
 def methods(version: int) -> dict[tuple[str, str], dict[str, str]]:
-    """Of each method, and the side that receives it: its types, by what they are."""
+    """Of each method, and the side that receives it: its types, by their kinds."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for name, held in definitions(version).items():
         if "x-method" in held:
@@ -131,7 +131,7 @@ def changed(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 def members(version: int) -> Iterator[tuple[str, str, Json]]:
-    """Every member of every type: the type, its name, and what it holds."""
+    """Every member of every type: the type, its name, and its schema."""
 
     def walk(name: str, held: Any) -> Iterator[tuple[str, str, Json]]:
         if isinstance(held, list):

@@ -1,4 +1,4 @@
-"""What a component may cost where its messages pass: accounts, and requests that stay open."""
+"""The limits of a component where its messages pass: accounts, and requests that stay open."""
 
 import msgspec
 import pytest
@@ -183,7 +183,7 @@ def test_an_array_holds_so_many_messages() -> None:
         assert pb.values["text"] == "an array has at most 1000 messages, this one has 1001"
 
 
-# -- what is too costly to judge -----------------------------------------------------------------
+# -- messages too costly to judge ----------------------------------------------------------------
 
 
 def _judged(policy: Policy | None, **limits: int) -> Playbook:
@@ -211,7 +211,7 @@ def test_an_answer_with_too_many_values_is_none() -> None:
         pb >> ("agent", result(Hole("a"), {})) << ("client", result(1, {}))
 
 
-# -- what waits for a component that is not ready ------------------------------------------------
+# -- messages that wait for a component that is not ready ----------------------------------------
 
 
 def test_so_much_waits_for_a_component_that_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:

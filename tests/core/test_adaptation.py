@@ -1,4 +1,4 @@
-"""Blocks that an agent does not take become words; what a silent agent answers becomes updates."""
+"""Blocks that an agent does not take become words; answers of a silent agent become updates."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What is kept of the sessions of an agent that may be started again."""
+"""The records of the sessions of an agent that may be started again."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ def does(sessions: AgentSessions, method: str, params: object, answer: object = 
 
 
 def steps(sessions: AgentSessions, session: str, result: object) -> list[tuple[str, Json]]:
-    """What is set again after a session's answer."""
+    """The settings that are made again after a session's answer."""
     return [
         (method, json.loads(bytes(params)))
         for method, params in sessions.settings(session, dump(result))

@@ -36,7 +36,7 @@ def after(steps: list[tuple[str, str]]) -> Aliases:
 
 
 def read(value: Any, names: dict[str, str]) -> Any:
-    """What a message becomes, read as JSON."""
+    """A message with other ids, by reading it as JSON."""
     if isinstance(value, list):
         return [read(one, names) for one in value]
     if not isinstance(value, dict):
@@ -99,8 +99,8 @@ def opened() -> Router:
 
 
 def frames_of(session: str, script: list[Event], left_out: str = "") -> list[tuple[str, bytes]]:
-    """What client and agent get in a session while all this happens, but for what one session has
-    to do with."""
+    """The frames that client and agent get in a session during the script, without the events about
+    the sessions `left_out`."""
     router, got = opened(), list[tuple[str, bytes]]()
     for number, (what, id_, to) in enumerate(script):
         if id_ in left_out:

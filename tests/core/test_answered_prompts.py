@@ -1,5 +1,5 @@
 """Prompts of version 2 that a component answers: it says why the turn ended, as in version 1, and
-the client gets what version 2 says."""
+the client gets the messages of version 2."""
 
 from typing import Any
 

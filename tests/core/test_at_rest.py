@@ -1,4 +1,4 @@
-"""When a host's router need not see what all guests pass on as it came."""
+"""When a host's router need not see messages that all guests pass on as they came."""
 
 from msgspec import Raw
 

@@ -1,4 +1,4 @@
-"""What an audit misses: nothing, whatever a component does; and that looking disturbs nobody."""
+"""An audit misses nothing, whatever a component does; and its looking disturbs nobody."""
 
 import json
 from collections import Counter
@@ -29,14 +29,14 @@ def payload(changed: Changed, end: str) -> tuple[str, bytes] | None:
 
 
 def recorded(world: World, kind: str, way: str, end: str) -> Messages:
-    """The same of all that is on record of a kind and direction."""
+    """The payloads that are on record of a kind and direction, with their counts."""
     found = [payload(one, end) for one in world.changes if (one.kind, one.direction) == (kind, way)]
     return Counter(one for one in found if one is not None)
 
 
 def check_notifications(world: World, sender: End, receiver: End, *, turns: bool) -> None:
-    """What was heard is what was said, but for what is on record. `turns`: what is said in turns of
-    a component's own is for that alone."""
+    """The receiver heard what the sender said, but for changes on record. `turns`: updates in turns
+    of a component's own are for the component alone."""
     way = "down" if sender.name == "client" else "up"
     before = recorded(world, "notification", way, "before")
     after = recorded(world, "notification", way, "after")
@@ -113,8 +113,8 @@ def test_whatever_is_not_as_it_was_is_on_record(
 
 
 def check_order(world: World, sender: End, receiver: End) -> None:
-    """What came out after something of its session that came in later is on record. What cancels
-    turns overtakes all by right."""
+    """A message that came out after a later one of its session is on record. A message that cancels
+    turns overtakes all others by right."""
     way = "down" if sender.name == "client" else "up"
     counts = Counter(sender.sent)
     place = {item: at for at, item in enumerate(sender.sent) if counts[item] == 1}
@@ -171,5 +171,5 @@ def test_nothing_is_on_record_of_who_passes_everything_on(
 ) -> None:
     world = World(cast, rounds=rounds, audited=True)
     world.run(script)
-    # A program that launches its successor answers `initialize` before it knows what to say.
+    # A program that launches its successor answers `initialize` before it knows the answer.
     assert [one for one in world.changes if one.method != "initialize"] == []

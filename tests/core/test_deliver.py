@@ -1,4 +1,4 @@
-"""What one function of the core alone does: it tells a peer something, it moves a request."""
+"""One function of the core alone tells a peer something, and one alone moves a request."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ TOLD: Final = {"Send", "Propagate"}
 
 
 def makers(path: Path) -> Iterator[tuple[str, str]]:
-    """The functions of a module that make such an effect, each with what it makes."""
+    """The functions of a module that make such an effect, each with the effect."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef):
             for call in ast.walk(node):

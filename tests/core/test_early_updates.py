@@ -1,4 +1,4 @@
-"""What an agent tells of a session too early for a client goes behind the answer that names it."""
+"""Updates of a session that come too early for a client go behind the answer that names it."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ COMPONENTS: dict[str, list[Component]] = {
     "guest": [guest(CARRY_TEXT)],
     "trusted": [trusted("g")],
 }
-"""Those before the agent; each passes on what it gets."""
+"""The components before the agent; each passes on all that it gets."""
 
 
 def commands(session: str, name: str = "x") -> Json:
@@ -45,8 +45,8 @@ class Play:
         """The ids of the requests that the agent got."""
 
     def says(self, name: str, message: Json) -> list[object]:
-        """What the client gets once a message has come: answers by their ids, updates by their
-        sessions."""
+        """The messages that the client gets once a message has come: answers by their ids, updates
+        by their sessions."""
         got: list[object] = []
         lines = [(name, json.dumps(message).encode())]
         while lines:
@@ -106,7 +106,7 @@ def test_what_tools_do_in_the_session_of_a_sub_agent_comes_before_the_question(k
 def test_nothing_overtakes_what_is_told_of_a_session_that_the_client_has_named(
     ends: str, asked: str, kind: str, version: int
 ) -> None:
-    """It knows that session, although it has ended it, or has asked nobody for it."""
+    """The client knows that session, although it has ended it, or has asked nobody for it."""
     play = Play(*COMPONENTS[kind], version=version)
     play.says("client", request("p", "session/load", {**NEW, "sessionId": "S"}))
     play.says("agent", result(play.asked[-1], {}))

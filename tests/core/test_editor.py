@@ -41,14 +41,14 @@ def of(component: str, **more: object) -> Json:
 
 
 def refusal(pb: Playbook) -> str:
-    """What the component is told that has broken a rule."""
+    """The error that the component gets which has broken a rule."""
     frames = [one.frame for one in pb.effects if isinstance(one, Send)]
     pb.effects = []
     return str(json.loads(frames[0][1:])["error"]["message"])
 
 
 def answered(pb: Playbook, name: str, tag: str = "p", id_: object = "x") -> None:
-    """The client answers what it got, and the component gets that."""
+    """The client answers the request that it got, and the component gets the answer."""
     pb >> ("client", result(Hole("up"), {})) << (name, tag, result(id_, {}))
 
 
@@ -90,7 +90,7 @@ def test_a_name_stays_while_a_component_passes_on_what_has_asked_behind_it(
     with chain_of(component) as pb:
         pb >> ("agent", request(1, SHOW, of("x")))
         pb << ("g", "s", request(Hole("s"), SHOW, of("agent/x")))
-        # What the client asks the component is nothing that is passed on up.
+        # A request of the client to the component is none that is passed on up.
         pb >> ("client", request(7, EVENT, of("g")))
         pb << ("g", "p", request(Hole("e"), EVENT, PANEL if component is not HOST else of("g")))
         for name, found in (("agent/x", "agent/x"), ("agent", "agent"), ("f", "g/f")):
@@ -176,7 +176,7 @@ def test_a_host_gets_it_with_the_guests_name_and_takes_it_there() -> None:
         pb >> ("g", "p", result(7, {})) << (ABOVE, "p", result(7, {}))
         gone = error(9, -32601, f"`{EVENT}`: `client` is not there")
         pb >> (ABOVE, "p", request(9, EVENT, of("client"))) << (ABOVE, "p", gone)
-        # Up, a trusted guest passes on what others below have sent.
+        # Up, a trusted guest passes on messages that others below have sent.
         pb >> (ABOVE, "s", request(8, SHOW, of("below")))
         pb << ("f", "s", request(8, SHOW, of("below")))
         pb >> ("f", "p", request(8, SHOW, of("below")))
@@ -251,7 +251,8 @@ FOLDERS: list[tuple[str, dict[str, Any], Any, list[str], list[str]]] = [
     ("session/delete", {"sessionId": "D"}, {}, ["/c", "/d"], ["/c"]),
     ("session/new", {"cwd": 7}, {}, ["/c"], ["/c"]),
 ]  # fmt: skip
-"""What the client asks, the result (None: an error), and whose folders count before and after."""
+"""The client's request, the result (None: an error), and the folders that count before and
+after."""
 
 
 def test_the_router_knows_the_folders_of_the_clients_sessions() -> None:

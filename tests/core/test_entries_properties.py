@@ -1,6 +1,6 @@
-"""Entries alone say what everybody got and sent, byte for byte and in its order, but for copies and
-for what is no message to anybody: what is refused before it is a request has no entry, and its
-sender an error."""
+"""Entries alone tell all that everybody got and sent, byte for byte and in order, but for copies
+and for frames that are no message to anybody: a request that is refused before it is a visit has no
+entry, and its sender an error."""
 
 import contextlib
 from collections import Counter, defaultdict
@@ -31,7 +31,8 @@ Said = tuple[str, str, bytes]
 
 
 class Heard(World):
-    """Notes what each connection got, what both ends sent, and what they did by the entries."""
+    """Notes the frames that each connection got, those that both ends sent, and both by the
+    entries."""
 
     def play(self, name: str, line: bytes) -> None:
         """See `World.play`."""
@@ -148,7 +149,7 @@ def test_entries_tell_what_everybody_got_and_sent(
             _tell_what_it_sent(by_number, world.said[name], world.got[name])
     for name in world.ends:
         by_number = [said for _, said in sorted(world.sent[name].items())]
-        # What cancels a request that is over goes nowhere.
+        # A cancellation of a request that is over goes nowhere.
         sent, said = (
             [one for one in _comparable(some) if one[1] != CANCEL]
             for some in (by_number, world.said[name])

@@ -1,7 +1,7 @@
 """Golden transcripts: one whole conversation for each dialect in each mode, to be read by people.
 
-    name> what that peer said
-    name< what it was told
+    name> a frame that this peer sent
+    name< a frame that it got
 
 After a change that is meant: `UPDATE_GOLDEN=1 pytest tests/core/test_golden.py`, then read the
 difference before committing it.
@@ -34,7 +34,7 @@ KINDS = (*FORMS, "scp", "channel")
 
 
 def compare(name: str, log: list[str]) -> None:
-    """Compares a transcript with what is recorded, or records it."""
+    """Compares a transcript with the recorded one, or records it."""
     path = GOLDEN / f"{name}.txt"
     text = "\n".join(log) + "\n"
     if os.environ.get("UPDATE_GOLDEN"):
@@ -100,7 +100,7 @@ class Outside:
         return self.say(message, b"p")
 
     def say(self, message: Json, side: bytes) -> Json:
-        """Says something, plays the successor too, and gives what was told last."""
+        """Says something, plays the successor too, and returns the last frame that was sent."""
         tag = side if self.dialect.sideband else b""
         self.stage.say(tag + dump(message))
         last: Json = {}

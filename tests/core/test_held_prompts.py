@@ -86,7 +86,7 @@ def test_a_held_prompt_is_cancelled_by_its_id() -> None:
         pb >> ("client", request(2, PROMPT, prompt("two")))
         pb >> ("client", cancel(2)) << ("client", error(2, *REFUSED))
         pb >> ("client", cancel(2))
-        # What is not held is cancelled where it is.
+        # A request that is not held is cancelled where it is.
         pb >> ("client", request(3, "_x")) << ("agent", request(Hole("x"), "_x"))
         pb >> ("client", cancel(3)) << ("agent", cancel(Hole("x")))
         pb >> (lambda r: r.release())

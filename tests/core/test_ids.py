@@ -1,4 +1,5 @@
-"""Ids in a host of guests: what passes keeps its own on the whole way, and none is open twice."""
+"""Ids in a host of guests: a request that passes keeps its own on the whole way, and none is open
+twice."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ METHODS: Final = ("session/prompt", "session/list", "_x")
 
 
 class Said(NamedTuple):
-    """A request of the outer conductor's, and when it answers what it was asked till then."""
+    """A request of the outer conductor, and whether it first answers the requests it has."""
 
     side: str
     method: str
@@ -41,7 +42,7 @@ class Host:
             for name, (_, _, numbers) in zip(self.names, guests, strict=True)
         }
         self.asked: dict[object, str] = {}
-        """What the outer conductor was asked and has not answered: the side."""
+        """The requests that the outer conductor has not answered, by id, each with its side."""
         self.open: set[int] = set()
         """Its own requests without an answer: one count for both sides."""
         self._ids = count(1)
@@ -58,7 +59,7 @@ class Host:
         self._say(side, {"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
 
     def answer(self) -> None:
-        """The outer conductor answers what it was asked."""
+        """The outer conductor answers the requests that it got."""
         asked, self.asked = self.asked, {}
         for id_, side in asked.items():
             self._say(side, {"jsonrpc": "2.0", "id": id_, "result": {"protocolVersion": 1}})

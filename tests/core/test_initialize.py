@@ -199,7 +199,7 @@ def test_other_errors_of_an_agent_go_back_and_so_do_all_once_it_was_initialized(
 
 
 def begin_proxy() -> Playbook:
-    """A chain of a proxy and what may be an agent, which has been asked to initialize."""
+    """A chain of a proxy and of a component that may be an agent, which got `initialize`."""
     pb = agent_mode("acp")
     pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
     pb >> ("p", wrapped("f", "initialize", V1)) << ("agent", request(1, "initialize", V1))
@@ -655,7 +655,7 @@ COMPOSED: dict[str, Any] = {
     ],
 )  # fmt: skip
 def test_an_scp_proxy_adds_to_what_its_successor_can(own: Json, launched: Any, whole: Json) -> None:
-    """What it says of its successor when it has launched it counts; else what that has answered."""
+    """Its report on its successor after the launch counts; else the successor's answer."""
     with agent_mode("scp") as pb:
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
         pb >> ("p", result(1, own)) << Listen("p")

@@ -41,7 +41,7 @@ texts = st.recursive(
 
 
 def counted(value: Any) -> int:
-    """The values in a value, with one more for what is empty."""
+    """The values in a value, with one more for an empty array or object."""
     if isinstance(value, (dict, list)):
         inside = value.values() if isinstance(value, dict) else value
         return 1 + (sum(map(counted, inside)) or 1)
@@ -226,7 +226,7 @@ def test_no_text_is_taken_for_a_sign() -> None:
 
 
 def test_who_reads_what_peers_say_reads_half_an_emoji() -> None:
-    """Those few read by msgspec alone what most is, and by `json_text` what msgspec refuses."""
+    """A few modules read most texts by msgspec alone, and by `json_text` those that it refuses."""
     quick = {"agent_turns", "dialects", "json_text", "jsonrpc", "headings", "streams"}
     found = {
         path.stem

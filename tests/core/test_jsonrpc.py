@@ -1,4 +1,4 @@
-"""Frames: what is read, what is refused, and that payloads stay as they are."""
+"""Frames that are read, frames that are refused, and payloads that stay as they are."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""The core keeps data, not functions: nothing there is called later by whom it was left with. A
-function returns what it makes."""
+"""The core keeps data, not functions: no function is left there to be called later. A function
+returns the values that it makes."""
 
 import ast
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ CORE: Final = Path(conductor.core.__file__).parent
 MOST: Final = 6
 """Parameters of a constructor."""
 FILLED: Final = ("list", "dict", "set", "deque")
-"""Types of parameters that a function could fill for who calls it …"""
+"""Types of parameters that a function could fill for its caller."""
 FILLS: Final = ("add", "append", "appendleft", "extend", "insert", "setdefault", "update")
-"""… by one of these."""
+"""The methods by which it could."""
 KEPT: Final = {"json_text._decode": "the method of a decoder of another's, for its speed"}
 """Where functions are kept all the same, and why."""
 
@@ -35,8 +35,8 @@ def makes(value: ast.expr, local: set[str]) -> bool:
 
 
 def kept(path: Path) -> Iterator[str]:
-    """Where a module keeps functions: attributes, by their types or by what they are set to, and
-    lists to which one is added."""
+    """The places where a module keeps functions: attributes, by their types or by their values, and
+    lists to which a function is added."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     place = ".".join(path.relative_to(CORE).with_suffix("").parts)
     named = {
@@ -75,7 +75,7 @@ def test_the_core_keeps_no_functions() -> None:
 
 
 def odd(path: Path) -> Iterator[str]:
-    """The constructors of a module that take too much, and functions that fill what they get."""
+    """The constructors of a module that take too much, and functions that fill their parameters."""
     for scope in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(scope, ast.FunctionDef):
             continue

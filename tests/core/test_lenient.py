@@ -1,4 +1,5 @@
-"""What both official SDKs take although it is not quite JSON-RPC; and answers under wrong ids."""
+"""Frames that both official SDKs take although they are not quite JSON-RPC; answers under wrong
+ids."""
 
 from collections.abc import Callable
 from typing import Final
@@ -75,7 +76,8 @@ def test_of_result_and_error_the_member_that_is_not_null_counts(
      (b"9223372036854775807.0", b"9223372036854775807")],
 )  # fmt: skip
 def test_a_request_may_have_a_whole_number_for_its_id(peer: str, id_: bytes, same: bytes) -> None:
-    """It is answered as it was written; in any spelling it is one request, to cancel or in use."""
+    """The answer has the id as it was written; in any spelling it is one request, to cancel or in
+    use."""
     other = "agent" if peer == "client" else "client"
     with begin(agent_only()) as pb:
         pb >> (peer, BOM + b'{"jsonrpc":"2.0","id":%b,"method":"_x"}' % id_)

@@ -91,7 +91,7 @@ def test_half_an_emoji_hides_no_state_and_no_session() -> None:
 
 
 def ended(router: Router) -> list[tuple[str, Json]]:
-    """What is sent to whom when the turn is ended."""
+    """The frames that are sent when the turn is ended, each with its receiver."""
     (key,) = router.turns("agent")
     effects = router.end_turn("agent", key, REASON)
     return [(one.peer, json.loads(one.frame)) for one in effects if isinstance(one, Send)]

@@ -108,7 +108,7 @@ def test_one_that_is_started_again_loads_again() -> None:
 
 
 def test_initialize_goes_past_a_host_that_may_not_take_part() -> None:
-    """It has no policy here: its guests have theirs. All else goes through it."""
+    """The host has no policy here: its guests have theirs. All other messages go through it."""
     host = msgspec.structs.replace(trusted("g"), initialize_passes=True)
     with loading(host) as pb:
         pb >> ("client", request("i", "initialize", V1))

@@ -100,7 +100,8 @@ def test_an_agent_elsewhere_has_no_login_by_terminal() -> None:
     ],
 )
 def test_an_agent_elsewhere_has_nothing_started(listed: bytes, seen: bool) -> None:
-    """However it writes that: what a client appends would be components of this chain."""
+    """However the agent writes it: words that a client appends would be components of this
+    chain."""
     with Playbook(Router([_agent(logins=False)])) as pb:
         pb >> ("client", request("i", "initialize", CAN))
         pb << ("agent", request(Hole("i"), "initialize", CAN))

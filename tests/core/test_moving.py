@@ -106,7 +106,7 @@ class Play:
         self.take(self.router.receive(peer, tag + json.dumps(message).encode()))
 
     def take(self, effects: Sequence[Effect]) -> None:
-        """What a step has led to."""
+        """Takes the effects of a step."""
         self.effects += effects
         for one in effects:
             if isinstance(one, Send):
@@ -117,7 +117,7 @@ class Play:
                 self.got.append((one.peer, asked))
 
     def of(self, peer: str) -> list[Json]:
-        """What a peer has got."""
+        """The messages that a peer has got since the last look."""
         found = [message for name, message in self.got if name == peer]
         self.got = [one for one in self.got if one[0] != peer]
         return found
@@ -147,7 +147,7 @@ class Play:
             self.say(self.g, {**call, "method": "_conductor/agent/use"})
 
     def answer(self, id_: str = "use") -> Json:
-        """What it gets for that."""
+        """The answer that `g` gets."""
         (found,) = [one for one in self.of(self.g) if one.get("id") == id_]
         return found
 
@@ -509,7 +509,7 @@ def test_one_that_has_not_answered_yet_is_waited_for() -> None:
     assert play.answer()["result"]["agent"] == "b"
 
 
-# -- what is set -----------------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 SHOWS: Final[Json] = {"modes": MODES, "configOptions": OPTIONS}
 
@@ -611,7 +611,7 @@ def test_lists_of_commands_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert listed["params"]["update"]["availableCommands"] == []
 
 
-# -- what an agent says that does not have it ------------------------------------------------------
+# -- messages of an agent that does not have the session -------------------------------------------
 
 
 @pytest.mark.proves("move")

@@ -1,4 +1,4 @@
-"""What goes past a component is as if there were no component, whatever that does."""
+"""A message that goes past a component is as if there were no component, whatever it does."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,8 @@ def is_among(items: Sequence[Item], others: Sequence[Item]) -> bool:
 
 
 def check_untouched(world: World, sender: End, receiver: End) -> None:
-    """What goes past all components arrives as it was sent, in the order of its session."""
+    """Messages that go past all components arrive as they were sent, in the order of their
+    session."""
     held = [cast.policy for cast in world.casts.values()]
 
     def past(items: Iterable[Item]) -> list[Item]:
@@ -68,7 +69,7 @@ def check_untouched(world: World, sender: End, receiver: End) -> None:
 
 
 def check_not_late(sent: Sequence[Item], got: Sequence[Item]) -> None:
-    """Nothing that was said after what ends a turn came before it."""
+    """Nothing that was said after the end of a turn came before it."""
     place = {item: at for at, item in reversed([*enumerate(sent)])}
     for at, item in enumerate(got):
         if overtakes(item) and item in place:
@@ -182,7 +183,7 @@ def test_honest_components_break_no_rule(
     world = World(*several, rounds=rounds, version=version)
     alone = World(version=version)
     world.play_out(script)
-    # A program that launches its successor answers `initialize` before it knows what to say.
+    # A program that launches its successor answers `initialize` before it knows the answer.
     assert not [one for one in world.violations if one.method != "initialize"]
     assert world.open == (0, 0)
     check_nothing_is_held(world)
@@ -200,7 +201,7 @@ def test_honest_guests_change_no_order(several: list[Cast], script: list[Step], 
     for sender, receiver in ((world.client, world.agent), (world.agent, world.client)):
         got = by_session(receiver.got)
         arrived = Counter(receiver.got)
-        # What is of no session does not wait for what is carried.
+        # A message of no session does not wait for carried messages.
         sent = [one for one in sender.sent if not overtakes(one) and arrived[one] and one.session]
         for session, items in by_session(sent).items():
             assert is_among(items, got.get(session, []))

@@ -39,7 +39,7 @@ def own(cwd: str, *more: str) -> Json:
 
 
 def waits(pb: Playbook) -> Resolve:
-    """What follows is the question where folders lead."""
+    """Takes the one effect: the question where folders lead."""
     (effect,) = pb.effects
     assert isinstance(effect, Resolve)
     pb.effects = []
@@ -106,7 +106,7 @@ def test_a_host_names_the_guest_whose_set_up_it_is() -> None:
         pb << ("client", result("n", {"sessionId": "S"}))
         pb >> ("a+b", "s", request("c1 b", NEW_ONE, own("/elsewhere")))  # it is trusted
         pb << ("agent", request(Hole("b"), NEW_ONE, own("/elsewhere")))
-        # A host that has been taken over sends what no guard has seen.
+        # A host that has been taken over sends a set-up that no guard has seen.
         for cwd in (b'"/work/\\ud800"', b"1e999"):
             asked = b'{"jsonrpc":"2.0","id":"c3 a","method":"session/new","params":{"cwd":%b}}'
             pb >> ("a+b", "s", asked % cwd)

@@ -33,7 +33,7 @@ CARRIES: Final = "down:session/prompt:carry+amend"
 NEW: Final[Json] = {"cwd": "/work", "mcpServers": []}
 IDS: Final = (f"own-{number}" for number in count(1))
 KNOWN: Final[set[object]] = set()
-"""What components were given."""
+"""The ids of the requests that components were given."""
 GUESTS: Final = {"one": "within", "two": "unprompted"}
 
 
@@ -53,7 +53,7 @@ def user_opens(pb: Playbook, session: str) -> None:
 
 
 def passed_on(pb: Playbook) -> None:
-    """Components pass on what they are given, there and back."""
+    """Components pass on the messages that they are given, there and back."""
     left = skip(pb)
     while left:
         one = left.pop(0)
@@ -68,7 +68,7 @@ def passed_on(pb: Playbook) -> None:
 
 
 def answered(pb: Playbook, body: Json, agent: str = "agent") -> None:
-    """The agent answers what it got last."""
+    """The agent answers the request that it got last."""
     ids = [int(one) for one in pb.router.peers[agent].p.requests.sent]
     pb >> (agent, result(max(ids), body))
     passed_on(pb)
@@ -237,7 +237,7 @@ def test_the_model_of_a_peer_agent_is_asked_from_the_same_account() -> None:
 
 @pytest.mark.proves("a component has one account for")
 def test_the_conductor_above_a_host_counts_how_often_servers_of_its_guests_ask_the_model() -> None:
-    """But not what the host passes on for others."""
+    """But prompts that the host passes on for others do not count."""
     with begun(Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)) as pb:
         user_prompts(pb)
         went = dict.fromkeys(("c{} one", "c{} two", "c{} stranger"), 0)

@@ -1,4 +1,4 @@
-"""Turns of components' own: who has one, who waits for it, and what ends it."""
+"""Turns of components' own: who has one, who waits for it, and who ends it."""
 
 import gc
 from typing import Any
@@ -93,7 +93,7 @@ def over(pb: Playbook, name: str = "g", id_: str = "own") -> None:
 
 
 def mark(component: str = "g", session: str = "S") -> Json:
-    """What tells the client of version 1 that a turn without a prompt is over."""
+    """The update that tells the client of version 1 that a turn without a prompt is over."""
     meta = {MARK: {"state": "idle", "component": component}}
     held = {"sessionUpdate": "session_info_update", "_meta": meta}
     return notification(UPDATE, {"sessionId": session, "update": held})
@@ -314,7 +314,7 @@ def test_a_prompt_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
         assert "the turn does not begin" in pb.values["why"]
 
 
-# -- what ends it ----------------------------------------------------------------------------------
+# -- the end of a turn -----------------------------------------------------------------------------
 
 
 def test_a_session_that_is_closed_has_no_turns() -> None:
@@ -446,7 +446,7 @@ def test_turns_that_nest_in_each_other_do_not_make_the_time_longer(ends_the_firs
         if not ends_the_first:
             pb << Noted("warning", "f", "had a turn while others waited for 120 s")
         pb << ("agent", stop())
-        # What would nest in a turn whose time is over does not begin.
+        # A turn that would nest in a turn whose time is over does not begin.
         pb >> ("f", "c", begin(6)) << ("f", "c", error(6, -32800, Hole("why")))
         assert "others have waited too long" in pb.values["why"]
         over(pb, "f")

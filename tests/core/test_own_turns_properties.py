@@ -39,7 +39,7 @@ class Op(NamedTuple):
 
 
 def ops() -> st.SearchStrategy[Op]:
-    """What happens, in two sessions."""
+    """The steps, in two sessions."""
     who, session = st.sampled_from(("f", "g")), st.sampled_from("STT")
     kinds = ("begin", "begin", "end", "own", "own")
     theirs = st.builds(Op, st.sampled_from(kinds), who, session, st.booleans())
@@ -53,7 +53,7 @@ SCRIPTS: Final = st.lists(ops(), min_size=4, max_size=30)
 
 
 class Play:
-    """A chain in which it happens, and what came of it.
+    """A chain in which the steps happen, and their results.
 
     `e` embodies: it holds the first prompts of a session for a turn of its own. `f` and `g` prompt
     at any time, in turns and without.
@@ -68,15 +68,15 @@ class Play:
         self.asked: Counter[str] = Counter()
         self.answers: Counter[str] = Counter()
         self.at_agent: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        """By session what the agent has not answered: the id, and who prompted."""
+        """By session the prompts that the agent has not answered: the id, and who prompted."""
         self.excused: set[int] = set()
-        """Of those, what others have waited for long enough."""
+        """The prompts among them that others have waited for long enough."""
         self.turns: dict[tuple[str, str], list[str]] = defaultdict(list)
         self.embodied: dict[str, list[Json]] = {}
         """The prompts that `e` holds, by session; it holds none later."""
         self.gone: set[str] = set()
         self.log: dict[str, list[str]] = defaultdict(list)
-        """What client and agent got, by session."""
+        """The messages that client and agent got, by session."""
 
     def to(self, name: str, line: bytes) -> None:
         """A peer sends a line."""
@@ -174,7 +174,7 @@ class Play:
             self.to("agent", dump(result(id_, DONE)))
 
     def do(self, op: Op) -> None:
-        """It happens."""
+        """Does one step."""
         if op.who in self.gone:
             return
         match op.what:

@@ -1,4 +1,4 @@
-"""What a conductor that takes part in SCP answers before it has a successor."""
+"""The answers of a conductor that takes part in SCP, before it has a successor."""
 
 import json
 from typing import Any

@@ -51,7 +51,7 @@ def pause(pb: Playbook, name: str = "g") -> None:
 
 
 def resume(pb: Playbook, name: str = "g") -> None:
-    """What is new goes through it again."""
+    """New messages go through it again."""
     pb.router.pause(name, paused=False)
 
 

@@ -1,4 +1,4 @@
-"""Ports: what passes between a component and its peer agents, beside the chain."""
+"""Ports: messages between a component and its peer agents, beside the chain."""
 
 import json
 from typing import Any, Final
@@ -15,7 +15,7 @@ from tests.harness.router.rules import held
 AGENT: Final = Component("agent", "agent `agent`")
 PEERS: Final = [Component(n, f"agent `{n}`", peer_agent=True) for n in ("research", "review")]
 GIVEN: Final = {"protocolVersion": 1, "clientCapabilities": {}}
-"""What a peer agent is initialized with."""
+"""The params with which a peer agent is initialized."""
 OWN: Final = {"type": "acp", "name": "p", "id": "x"}
 """An MCP server of the component's own."""
 NEW: Final = {"cwd": "/work/a", "mcpServers": []}
@@ -59,7 +59,7 @@ def chain(component: Component | None = None, *, ready: bool = True, **more: Any
 
 
 def guests(component: Component) -> Playbook:
-    """The same with a guest as the proxy."""
+    """A chain with a guest as the proxy."""
     pb = Playbook(Router([component, *PEERS, AGENT]))
     pb >> (lambda router: router.start())
     pb << ("p", "c", notification("configure", {"peers": ["research", "review"]}))
@@ -236,7 +236,7 @@ def test_version_2_has_its_own_members() -> None:
         pb << ("client", result("i", {"protocolVersion": 2}))
         pb << ("research", request(Hole("x"), "initialize", {**v2, "capabilities": {}}))
         pb >> ("research", result(Hole("x"), {"protocolVersion": 2}))
-        # What a peer agent says of its sessions is nothing about those of the chain.
+        # A peer agent's reports on its sessions say nothing about those of the chain.
         state = {"sessionId": "s", "update": {"sessionUpdate": "state_update", "state": "running"}}
         pb >> ("research", notification("session/update", state))
         pb << ("p", "s", notification("proxy/successor", wrap("session/update", state)))
@@ -421,7 +421,7 @@ LINK: Final = {"type": "resource_link", "name": "n", "uri": "file:///etc/passwd"
         (None, said("hi", options={}), "prompt-options"),
         (None, said({"type": "text", "text": "hi", "_meta": {"x": 1}}), "meta"),
         (None, said("hi", session="of-nobody"), "own-sessions"),
-        # What the user has written may be handed on, and what stands around it.
+        # The user's words may be handed on, and the members around them.
         (said("look at @~/x"), said("look at @~/x"), ""),
         (said("look at @~/x"), said("The task:\nlook at @~/x"), ""),
         (said("look at @~/x"), said("look at @~/y"), "links"),
@@ -560,7 +560,7 @@ def test_a_policed_component_only_prompts_and_cancels() -> None:
             pb << ("p", error("a", -32600, f"`{method}`: {why}"))
         pb >> ("p", notification("proxy/successor", wrap("session/cancel", {"sessionId": "s"})))
         pb << ("research", notification("session/cancel", {"sessionId": "s"}))
-        # What a member means that nobody knows here, the peer agent alone knows.
+        # The peer agent alone knows the meaning of a member that nobody knows here.
         for more in ("session_id", "options", "_meta", "cwd"):
             held = {"sessionId": "s", more: "x"}
             pb >> ("p", request("m", "proxy/successor", wrap("session/close", held)))

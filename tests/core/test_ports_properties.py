@@ -1,4 +1,4 @@
-"""What a peer agent does changes nothing of what client and agent get, byte for byte."""
+"""No act of a peer agent changes the frames that client and agent get, byte for byte."""
 
 import json
 from collections import deque
@@ -16,7 +16,7 @@ CWD: Final = {"cwd": "/work", "mcpServers": []}
 SESSION: Final = "s1"
 
 Step = tuple[str, Any]
-"""Who acts, and the frame of a peer agent, or the text of the client's prompt."""
+"""The actor, and the frame of a peer agent, or the text of the client's prompt."""
 
 IDS = st.sampled_from([1, 2, 3, "c1", None])
 METHODS = st.sampled_from(
@@ -59,7 +59,7 @@ def message(**members: Any) -> bytes:
 
 
 class Play:
-    """A chain whose component passes on what it gets, and prompts a peer agent for each prompt."""
+    """A chain whose component passes on all messages, and prompts a peer agent for each prompt."""
 
     def __init__(self, policy: Policy | None) -> None:
         ports = dict.fromkeys(("research", "review"), policy is not None)
@@ -117,7 +117,7 @@ class Play:
         return []
 
     def _passes(self, side: bytes, held: Any) -> list[bytes]:
-        """What the component does with a line: everything for its neighbours goes on."""
+        """The component's lines for a line: all messages for its neighbours go on."""
         method, line = held.get("method", ""), json.dumps(held).encode()
         if side == b"c":
             return []

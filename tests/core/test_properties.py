@@ -1,4 +1,4 @@
-"""What holds whatever the peers do: a state machine that is every peer of a chain, without a loop.
+"""Rules that hold whatever the peers do: a state machine is every peer of a chain, without a loop.
 
 Each rule says one thing and asserts every effect of it, byte for byte: fresh ids on every link and
 none that leaves it, payloads as they were, one answer for each request, order, determinism.
@@ -136,7 +136,7 @@ class ChainMachine(RuleBasedStateMachine):
         self.begin()
 
     def fresh_router(self) -> Router:
-        """The same chain from scratch."""
+        """A fresh router for the same chain."""
         names = [name for name in self.kinds if name not in ("client", "agent")]
         components = [Component(name, dialect=DIALECTS[self.kinds[name]]) for name in names]
         if self.mode == "agent":
@@ -148,7 +148,7 @@ class ChainMachine(RuleBasedStateMachine):
         self.joined[one], self.joined[other] = other, one
 
     def begin(self) -> None:
-        """Walks `initialize` through the chain; what it leads to is tested elsewhere."""
+        """Walks `initialize` through the chain; other tests look at its effects."""
         method = "proxy/initialize" if self.mode == "proxy" else "initialize"
         params = b'{"protocolVersion":1,"_meta":{"proxy":true}}'
         self.play("client", frame("plain", Port("client", "p"), "", (b"0", method, params)))
@@ -187,7 +187,7 @@ class ChainMachine(RuleBasedStateMachine):
         return frame(kind, port, "down", parts)
 
     def expected(self, port: Port, parts: tuple[bytes | None, str, bytes | None]) -> Send:
-        """What a peer must be told."""
+        """The frame that a peer must get."""
         kind = self.kinds[port.peer]
         if kind == "acp-outer":
             return Send(port.peer, frame("acp", port, "down", parts))
@@ -309,7 +309,7 @@ class ChainMachine(RuleBasedStateMachine):
     @precondition(is_alive)
     @rule(number=st.integers(0), raw=st.sampled_from([b"0", b'"x"', b"null", b"99999"]))
     def answer_nobody(self, number: int, raw: bytes) -> None:
-        """Nobody hears of an answer to what was not asked; with one request open, that is meant."""
+        """Nobody hears of an answer to no request; with one request open, that request is meant."""
         port = self.a_port(number)
         if [one.target.peer for one in self.requests].count(port.peer) == 1:
             return
@@ -341,7 +341,7 @@ class ChainMachine(RuleBasedStateMachine):
     @precondition(is_alive)
     @rule(number=st.integers(0), raw=st.sampled_from([b"0", b'"x"', b"null", b"1.0", b"[]"]))
     def cancel_nothing(self, number: int, raw: bytes) -> None:
-        """A cancel of what was not asked is dropped."""
+        """A cancellation of no request is dropped."""
         port = self.a_port(number)
         params = b'"params":{"requestId":%b}' % raw
         assert (
@@ -388,7 +388,7 @@ class ChainMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0), line=st.sampled_from([b"{}", b"junk"]))
     def say_when_gone(self, number: int, line: bytes) -> None:
-        """What comes after a peer's end is nothing, and it ends once."""
+        """Frames after a peer's end have no effect, and a peer ends once."""
         for name in sorted(self.closed)[: number % 3]:
             assert self.router.receive(name, line) == []
             assert self.router.closed(name, Closure("again")) == []

@@ -1,4 +1,4 @@
-"""What the conductor itself tells the client and the policies: notices, reserved names."""
+"""Messages of the conductor itself to the client and the policies: notices, reserved names."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ def request(method: str, params: object) -> bytes:
 
 
 def notice(router: Router) -> list[Any] | None:
-    """A notice; what the router does for it."""
+    """The effects of the router for a notice."""
     return router.notice("S", "warning", "it stays narrow")
 
 

@@ -64,7 +64,8 @@ def envelope(id_: object, method: str) -> dict[str, Any]:
 
 
 def test_a_component_comes_last() -> None:
-    """It is given what its predecessor passed on, and gets the agent's answer for its own."""
+    """It gets the `initialize` that its predecessor passed on, and the agent's answer for its
+    own."""
     with agent_mode("acp") as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("p", request(1, "proxy/initialize", V1))
@@ -124,7 +125,8 @@ def test_proxies_of_every_dialect_join(before: tuple[str, ...], kind: str, told:
 
 
 def test_who_comes_under_a_name_hears_nothing_of_who_went() -> None:
-    """One that goes withdraws what it asked of another that goes, and is answered by that."""
+    """A component that goes withdraws its requests to another that goes, and that one answers
+    them."""
     stage = chain(("channel", "channel"))
     conversation(stage)
     router = stage.router
@@ -191,7 +193,7 @@ def test_the_client_comes_while_a_component_waits_to_join() -> None:
         pb >> ("q", result(1, OK)) << ("q", request(2, "_x"))
 
 
-# -- what is open --------------------------------------------------------------------------------
+# -- open requests -------------------------------------------------------------------------------
 
 
 def test_one_is_replaced_by_another_of_its_name() -> None:
@@ -266,7 +268,7 @@ def test_one_that_is_left_out_stays_left_out() -> None:
         pb >> ("client", notification("_n")) << ("agent", notification("_n"))
 
 
-# -- what cannot be ------------------------------------------------------------------------------
+# -- orders that cannot be -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["no proxy", "ends"])
@@ -317,7 +319,7 @@ def test_the_agent_cannot_change() -> None:
 
 
 def test_a_proxy_that_launched_its_successor_stays() -> None:
-    """It may stay in another place: only what it launched ends with it."""
+    """It may stay in another place: only the successor that it launched ends with it."""
     stage = chain(("scp", "acp"))
     conversation(stage)
     router = stage.router

@@ -50,7 +50,7 @@ def test_each_prompt_is_answered_once_by_the_agent(
         request: dict[str, Any] = {"jsonrpc": "2.0", "method": "session/prompt"}
         asked = stage.say({**request, "id": number, "params": {"text": str(number)}})
         assert bool(asked) is not held
-        # Those that have the prompt stay, for as long as its turn runs.
+        # The components that have the prompt stay, for as long as its turn runs.
         if running and not held:
             more = [*order, *((n, k) for n, k in now.items() if n not in dict(order))]
             now = take(stage, [(name, now.get(name, kind)) for name, kind in more], now)

@@ -20,7 +20,7 @@ DATA = {"component": "p"}
 
 
 def envelope(id_: object, method: str) -> dict[str, object]:
-    """The same as the conductor writes it."""
+    """A request in an envelope, as the conductor writes it."""
     return request(id_, "proxy/successor", {"method": method})
 
 
@@ -35,7 +35,7 @@ def test_a_proxy_leaves_and_returns_while_its_neighbours_go_on() -> None:
         pb << ("client", error("c", -32603, TEXT, DATA))
         pb << ("agent", notification("$/cancel_request", {"requestId": 2}))
         pb >> ("agent", result(2, "too late"))
-        # What comes now waits, from both sides.
+        # New messages wait, from both sides.
         pb >> ("client", request("d", "_y"))
         pb >> ("agent", notification("_n"))
         pb >> (lambda r: r.leaving("p", GONE))
@@ -88,7 +88,7 @@ def test_a_chain_does_not_do_without_a_proxy_that_failed_before_its_client_came(
 
 
 def overdue(pb: Playbook) -> Closure | None:
-    """Fails what is open; the first reason."""
+    """Fails open requests; returns the first reason."""
     reason, effects = pb.router.overdue("in time", "wait longer")
     pb >> (lambda _: effects)
     return reason

@@ -1,4 +1,4 @@
-"""What components added to prompts is no part of what the client gets of its history and titles."""
+"""Additions of components to prompts are no part of the history and titles that the client gets."""
 
 import json
 import sys
@@ -61,7 +61,7 @@ def instead(*words: str) -> Callable[[Blocks], Blocks]:
 
 
 def edit_prompts(edit: Callable[[Blocks], Blocks]) -> Callable[[Json], None]:
-    """The same for a program."""
+    """A handler of a program that edits the blocks of prompts."""
 
     def edited(message: Json) -> None:
         if message["method"] == "session/prompt":
@@ -84,7 +84,7 @@ class Agent:
         self.echoes = False
 
     def hear(self, message: Json) -> list[Json]:
-        """What it says to a message."""
+        """The agent's messages after a message."""
         params, id_ = message.get("params", {}), message.get("id")
         session = params.get("sessionId", "")
         match message.get("method"):
@@ -109,7 +109,7 @@ class Agent:
         return []
 
     def turn(self, session: str, blocks: Blocks) -> list[Json]:
-        """A prompt, and what came of it."""
+        """The updates after a prompt."""
         content = text("ok")
         chunk = {"sessionUpdate": "agent_message_chunk", "content": content, "messageId": "a"}
         told = notification("session/update", {"sessionId": session, "update": chunk})
@@ -169,7 +169,7 @@ class Chain:
         """Whether the component prompts once more, when it has the next answer."""
         self.prompt: Json = {}
         self.told: list[Json] = []
-        """What the client got."""
+        """The messages that the client got."""
         self.entries: list[Entry] = []
         """Of the updates that it got."""
         self.queue: deque[tuple[str, bytes]] = deque()
@@ -191,7 +191,7 @@ class Chain:
             self.perform(self.router.receive(*self.queue.popleft()))
 
     def perform(self, effects: Sequence[object]) -> None:
-        """Does what the router asks for."""
+        """Performs the effects of the router."""
         for effect in effects:
             match effect:
                 case Keep(peer, session, prompt):
@@ -235,7 +235,8 @@ class Chain:
         self.ask("session/prompt", {"sessionId": session, "prompt": content})
 
     def load(self, session: str = "S0", method: str = "session/load") -> list[str]:
-        """The client loads a session; what it gets before the answer, the user's words with `>`."""
+        """The client loads a session. Returns the words that it gets before the answer, the user's
+        with `>`."""
         before = len(self.told)
         params = {"sessionId": session, "cwd": "/", "mcpServers": []}
         assert self.ask(method, params) is not None
@@ -244,7 +245,7 @@ class Chain:
 
 
 def words(update: Json) -> str:
-    """What an update says."""
+    """The words of an update."""
     content = update["content"]
     each = content if isinstance(content, list) else [content]
     said = "|".join(one.get("text", one["type"]) for one in each)
@@ -613,7 +614,7 @@ def test_an_entry_says_who_has_changed_what_an_agent_repeats(
 
 
 def titles(chain: Chain) -> list[str | None]:
-    """Those of all sessions, as the client gets them."""
+    """The titles of all sessions, as the client gets them."""
     return [one.get("title") for one in chain.ask("session/list", {})["sessions"]]
 
 
@@ -632,7 +633,7 @@ def test_a_title_has_the_users_words(cut: int) -> None:
         assert title == (whole if len(whole) <= length else f"{title[:-1]}…")
         assert whole.startswith(title.removesuffix("…").rstrip())
         assert len(title) >= 38
-        # The same where the agent tells of it.
+        # So it is where the agent tells the title.
         process.load(session)
         told = {"sessionUpdate": "session_info_update", **agent.title(session), "updatedAt": "now"}
         process.says(

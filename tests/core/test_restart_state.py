@@ -1,4 +1,4 @@
-"""Failures of one component: what is done about each, and what is due when."""
+"""Failures of one component: the action after each, and things that are due."""
 
 import pytest
 

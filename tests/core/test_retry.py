@@ -1,4 +1,4 @@
-"""A proxy that ends before it has taken its role is started again, and asked what it was asked."""
+"""A proxy that ends before it has taken its role is started again, and gets the same request."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_whoever_asked_has_left_meanwhile() -> None:
 
 @pytest.mark.parametrize("retried", [False, True])
 def test_one_whose_dialect_is_not_known_is_reopened_first(retried: bool) -> None:
-    """It may have ended over the question itself, so that is put in another way, and once more."""
+    """It may have ended over the request itself, so it gets another request, and this one again."""
     with before(None) as pb:
         pb >> ("client", request(1, "initialize", V1))
         pb << ("p", request(Hole("first"), "proxy/initialize", V1))
@@ -80,7 +80,8 @@ def test_one_whose_dialect_is_not_known_is_reopened_first(retried: bool) -> None
             pb << ("p", request(Hole("p2"), "proxy/initialize", V1))
             initialized(pb, "p2")
         else:
-            # It speaks what it was asked in when it ended: it passes on the role it does not know.
+            # Its dialect is that of the request over which it ended: it passes on a role it does
+            # not know.
             role = {"method": "_proxy/initialize", "params": V1}
             pb >> ("p", request("u", DOWN, role))
             text = "Method not found: `_proxy/initialize`"

@@ -1,4 +1,4 @@
-"""An agent that is started again: what becomes of requests, sessions and settings, step by step."""
+"""An agent that is started again: its requests, sessions and settings, step by step."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def returns(pb: Playbook, version: int = 1, id_: str = "again") -> Playbook:
 
 
 def loads(pb: Playbook, session: str, method: str = "session/load", id_: str = "load") -> Playbook:
-    """It is asked to take a session up again."""
+    """The agent is asked to take a session up again."""
     return pb << ("agent", request(Hole(id_), method, {"sessionId": session, **SETUP}))
 
 
@@ -91,7 +91,7 @@ def test_an_agent_dies_in_a_turn() -> None:
         pb >> ("client", request("x", "_x")) << ("agent", request(Hole("x"), "_x"))
         leaves(pb) << ("client", error("p", -32603, TEXT, DATA))
         pb << ("client", error("x", -32603, TEXT, DATA))
-        # What comes now waits, and a cancellation answers a prompt.
+        # New requests wait, and a cancellation answers a prompt.
         pb >> ("client", request("q", PROMPT, prompt("again")))
         pb >> ("client", request("r", PROMPT, prompt("other", "T")))
         pb >> ("client", notification("session/cancel", {"sessionId": "T"}))
@@ -429,7 +429,7 @@ def shows(pb: Playbook, *texts: str) -> Playbook:
 
 
 def repeats(pb: Playbook, *texts: str, id_: str, gets: tuple[str, ...] = ()) -> Playbook:
-    """The agent shows the session `S` again; the client gets what it has missed."""
+    """The agent shows the session `S` again; the client gets the updates that it has missed."""
     pb >> ("agent", said("the prompt", "user_message_chunk"))
     for text in texts:
         pb >> ("agent", said(text))

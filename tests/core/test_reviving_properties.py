@@ -23,7 +23,7 @@ POLICED = {
 
 
 class Lasting(Actor):
-    """An agent whose sessions outlast its process: in each it counts what it says."""
+    """An agent whose sessions outlast its process: in each it counts its updates."""
 
     def __init__(self, version: int) -> None:
         super().__init__("agent")
@@ -120,7 +120,7 @@ class Play:
         return True
 
     def dies(self) -> None:
-        """The agent dies: what it has said and nobody has read is gone with it."""
+        """The agent dies: updates that nobody has read are gone with it."""
         if self.router.refuses_return("agent") is not None:
             return
         self.agent.dies()

@@ -297,7 +297,7 @@ def test_unknown_cancels_are_dropped(params: object) -> None:
         pb >> ("agent", notification("$/cancel_request", params))
 
 
-# -- what concerns one connection -----------------------------------------------------------------
+# -- messages about one connection ----------------------------------------------------------------
 
 FORMS: list[tuple[str, str | None]] = [
     ("client", None),

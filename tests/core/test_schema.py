@@ -33,7 +33,7 @@ from tests.core.test_guards.attack import CONTEXT
 EVERYTHING: Final = Grants(
     permission="narrow", sessions="own", options=True, texts=True, mcp="", commands=("granted",)
 )
-"""Grants that open what they say, and nothing else."""
+"""Grants that open the acts that they name, and nothing else."""
 
 OPEN: Final = {
     "session/prompt": {"prompt"},
@@ -51,7 +51,7 @@ OPEN_RESULTS: Final = {
     **{method: {"configOptions"} for method in (*SETUP, "session/set_config_option")},
     "session/list": {"sessions"},
 }
-"""The same of results. Options may be added behind the agent's, never changed."""
+"""The open members of results. Options may be added behind the agent's, never changed."""
 
 WORDS: Final = {
     **{kind: {"text", "content"} for kind in TEXT_KINDS},
@@ -73,7 +73,8 @@ BLOCKS: Final = {
 """Whether a component may add a block of a type to a prompt. A skill is a command."""
 
 SESSION_CAPABILITIES: Final = {"additionalDirectories", "prompt", "systemPrompt"}
-"""Those that no method of a component's stands for, beside `PROMISES`: nobody may claim them."""
+"""The capabilities, beside `PROMISES`, that no method of a component's stands for: nobody may claim
+them."""
 
 PATHS: Final = {"additionalDirectories", "command", "cwd", "oldPath", "path", "uri"}
 """Members with a path in them: of set-ups and lists (`session-setup`, `own-sessions`), of links in
@@ -179,7 +180,7 @@ def test_a_component_makes_up_no_update_but_words(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_component_makes_up_no_request_but_prompts_and_sessions(version: int) -> None:
-    """And what it makes up has no member but those that it may choose."""
+    """Such a request has no member but those that the component may choose."""
     samples = Samples(version)
     plain: dict[str, Json] = {
         "session/prompt": {"sessionId": "s", "prompt": [{"type": "text", "text": "a"}]},

@@ -1,4 +1,4 @@
-"""What proxies may ask of the conductor itself."""
+"""Calls of proxies to the conductor itself."""
 
 import json
 from typing import Any

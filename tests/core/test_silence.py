@@ -19,7 +19,7 @@ LATE = 5.0
 
 
 def program(component: Component) -> Component:
-    """The same, as a program."""
+    """The component, as a program."""
     return msgspec.structs.replace(component, program=True, patience=LATE)
 
 
@@ -41,13 +41,14 @@ def asked(pb: Playbook, name: str = "p") -> None:
 
 
 def passed(pb: Playbook, name: str = "p") -> None:
-    """It passes it on."""
+    """A proxy passes `initialize` on."""
     pb >> (name, request("f", "proxy/successor", {"method": "initialize", "params": V1}))
 
 
 @pytest.mark.parametrize("profile", ["full", "context", "observer"])
 def test_a_guest_that_never_takes_its_role_holds_up_no_other_components(profile: str) -> None:
-    """It stays, and `initialize` goes past it: at once, or once it has had its time."""
+    """The guest stays, and `initialize` goes past it: at once, or once the guest has had its
+    time."""
     with Playbook(Router([guest(profile=profile), AGENT])) as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("g", "p", request(Hole("g"), "initialize", V1))
@@ -114,7 +115,7 @@ def test_a_peer_agent_is_silent() -> None:
 
 @pytest.mark.parametrize("silent_in", ["initialize", "session/load", "authenticate"])
 def test_an_agent_that_is_started_again_is_silent(silent_in: str) -> None:
-    """It has its role once it is where it was. For a login the user may be needed."""
+    """The agent has its role once it is where it was. For a login the user may be needed."""
     able: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
     setup: dict[str, Any] = {"cwd": "/", "mcpServers": []}
     agent = program(Component("agent", "agent `agent`", revived=True))

@@ -1,4 +1,5 @@
-"""Whatever a component does that holds prompts: what the user cancels does not begin, nor hang."""
+"""Whatever a component does that holds prompts: a turn that the user cancels does not begin, nor
+hang."""
 
 import json
 from collections import Counter
@@ -40,7 +41,7 @@ def policies(draw: st.DrawFn) -> Policy:
 
 @st.composite
 def steps(draw: st.DrawFn) -> Step:
-    """What an end says: mostly prompts and cancellations."""
+    """The messages of an end: mostly prompts and cancellations."""
     who = draw(st.sampled_from(["client"] * 5 + ["agent"]))
     keys = [PROMPT, PROMPT, STOP, STOP, "session/load", "session/set_mode", CLOSE]
     if who == "agent":
@@ -54,7 +55,7 @@ SCRIPTS: Final = st.lists(steps(), max_size=14) | st.lists(steps(), min_size=7, 
 
 
 class Watched(World):
-    """A world that notes what the component is given of turns."""
+    """A world that notes the messages about turns that the component gets."""
 
     def __init__(self, cast: Cast, **more: bool | int) -> None:
         self.heard: list[tuple[str, str]] = []
@@ -70,13 +71,13 @@ class Watched(World):
 
 
 def of_turns(items: Sequence[Item]) -> list[tuple[str, str, int]]:
-    """Prompts and what ends turns: method, session, and the number of the step."""
+    """Prompts and ends of turns: method, session, and the number of the step."""
     found = [one for one in items if one.kind != "answer" and one.key in (PROMPT, STOP, CLOSE)]
     return [(one.key, one.session or "", json.loads(one.body)["n"]) for one in found]
 
 
 def check_begun(world: World) -> None:
-    """No prompt reaches the agent after what ended its turn."""
+    """No prompt reaches the agent after the message that ended its turn."""
     got = of_turns(world.agent.got)
     for place, (key, session, number) in enumerate(got):
         late = [one for one in got[place:] if one[:2] == (PROMPT, session) and one[2] < number]
@@ -84,7 +85,8 @@ def check_begun(world: World) -> None:
 
 
 def check_heard(world: Watched, cast: Cast) -> None:
-    """Who gets no copies of cancellations hears only of those that concern what it was given."""
+    """A component without copies of cancellations hears only of those about prompts it was
+    given."""
     assert cast.policy is not None
     if cast.policy.rights(Direction.DOWN, STOP) & COPY:
         return

@@ -1,4 +1,4 @@
-"""What is reported of messages that take another way than straight on."""
+"""Entries of messages that take another way than straight on."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
 
 
 def traced(effects: list[Effect]) -> list[tuple[str, str, str, str | None]]:
-    """Kind, source, target and method of what effects report."""
+    """Kind, source, target and method of the entries in effects."""
     traces = [one for one in effects if isinstance(one, Entry)]
     return [(one.kind, one.source, one.target, one.method) for one in traces]
 
@@ -80,7 +80,7 @@ def _log(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("told", [True, False])
 def test_every_request_is_answered_by_whom_it_went_to(kind: str, told: bool) -> None:
-    """Whatever a proxy speaks, also while that is being found out."""
+    """Whatever dialect a proxy speaks, also while the router is still finding it out."""
     stage = chain([kind, "acp", kind], told=told, tracing=True)
     conversation(stage)
     found = [one for one in stage.effects if isinstance(one, Entry)]
@@ -139,7 +139,7 @@ def test_what_a_guest_that_is_gone_had_is_answered_there_before_it_goes_on() -> 
 
 
 def test_a_guest_is_given_its_role_again() -> None:
-    """By the conductor, which also answers what the guest passes on of that."""
+    """By the conductor, which also answers the request that the guest passes on."""
     router = guests("a")
     router.leaving("a", Closure("it died"))
     effects = router.returned("a")
@@ -204,7 +204,7 @@ def test_a_turn_that_the_conductor_ends() -> None:
 
 
 def crossed(effects: list[Effect]) -> list[tuple[str, str, str, str, bytes]]:
-    """Kind, source, target, method and payload of what effects report."""
+    """Kind, source, target, method and payload of the entries in effects."""
     return [
         (one.kind, one.source, one.target, one.method, bytes(one.payload or b""))
         for one in effects
@@ -278,7 +278,7 @@ def host() -> Router:
 
 
 def numbers(effects: list[Effect]) -> list[int]:
-    """The numbers of what effects report."""
+    """The numbers of the entries in effects."""
     return [one.number for one in effects if isinstance(one, Entry)]
 
 
@@ -290,7 +290,7 @@ def test_a_host_is_told_the_number_of_each_message_and_says_those_of_its_own() -
     assert sent.frame == b'#%d\np{"jsonrpc":"2.0","method":"_n"}\n' % number
     assert router.receive("a+b", b"#1003") == []
     assert numbers(router.receive("a+b", b's{"jsonrpc":"2.0","method":"_n"}')) == [1003]
-    # What went past its guests keeps its number.
+    # A message that went past its guests keeps its number.
     router.receive("a+b", b"#%d" % number)
     assert numbers(router.receive("a+b", b's{"jsonrpc":"2.0","method":"_n"}')) == [number]
 

@@ -1,4 +1,4 @@
-"""What one message costs does not depend on how many sessions and requests are open beside it.
+"""The cost of one message does not depend on how many sessions and requests are open beside it.
 
 Work is counted in instructions of the core: time would depend on the machine.
 """

@@ -1,4 +1,4 @@
-"""Aliases (`rebind`) and the end of sub-sessions: what goes through the side of a component."""
+"""Aliases (`rebind`) and the end of sub-sessions: messages through the side of a component."""
 
 import json
 
@@ -42,7 +42,7 @@ GONE = Closure("`g` ended", "", {"component": "g"})
 
 
 def sent(out: list[Effect], name: str) -> list[Json]:
-    """What effects send a peer."""
+    """The messages that effects send a peer."""
     frames = [one.frame for one in out if isinstance(one, Send) and one.peer == name]
     return [json.loads(frame[frame.index(b"{") :]) for frame in frames]
 
@@ -66,7 +66,7 @@ def bound(pb: Playbook) -> None:
 
 
 def says(pb: Playbook, below: str, above: str) -> None:
-    """What the agent says in one session, the client hears in another."""
+    """The client hears in the session `above` what the agent says in `below`."""
     pb >> ("agent", update("shown", below)) << ("client", update("shown", above))
 
 
@@ -129,7 +129,8 @@ ASIDE = "the id names nothing while the user's session goes on as this one"
     ],
 )
 def test_under_the_other_id_the_component_reaches_nothing(method: str, more: Json) -> None:
-    """What the user's session was before is the user's: a policed component sends nothing there."""
+    """The session that the user's was before is the user's: a policed component sends nothing
+    there."""
     with chain(**OWN) as pb:
         bound(pb)
         named: list[Json] = [{"sessionId": "mine"}, {"session_id": "mine"}]
@@ -195,8 +196,8 @@ def stays(pb: Playbook, *sessions: str, name: str = "g", what: str = "`session/p
 
 @pytest.mark.parametrize("rule", ["", "down:session/prompt:copy", "down:session/prompt:carry"])
 def test_no_session_is_bound_while_the_agent_has_a_prompt_of_it(rule: str) -> None:
-    """A cancellation would go to the other session; but what the component holds may go either
-    way."""
+    """A cancellation would go to the other session; but a request that the component holds may go
+    either way."""
     with chain(*[rule] * bool(rule), **OWN) as pb:
         opened(pb)
         pb >> ("client", request("u", PROMPT, prompt("hi")))
@@ -621,7 +622,7 @@ def test_one_that_is_bound_goes_on_while_its_component_is_started_again() -> Non
     with chain(version=2, **OWN) as pb:
         bound(pb)
         out = pb.router.leaving("g", GONE)
-        assert sent(out, "agent") == []  # what the user's was before, neither
+        assert sent(out, "agent") == []  # the session that the user's was before, neither
 
 
 def test_without_its_component_the_session_is_itself_again_and_the_log_says_so() -> None:

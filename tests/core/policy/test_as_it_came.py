@@ -1,4 +1,4 @@
-"""What a guest returns as it was given it is not read; it is treated as if it were."""
+"""A message that a guest returns as it came is not read, but treated as if it were."""
 
 import json
 from collections.abc import Callable
@@ -42,12 +42,12 @@ def plain(side: str, message: Json) -> bytes:
 
 
 def spelled(side: str, message: Json) -> bytes:
-    """The same in other bytes."""
+    """A message of a side in other bytes."""
     return side.encode() + json.dumps(message).encode() + b" "
 
 
 def with_newline(side: str, message: Json) -> bytes:
-    """The same as the host's splitter may leave it."""
+    """A message of a side as the host's splitter may leave it."""
     return plain(side, message) + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""What a component cannot stretch: the form of its messages, its turns, and how long it holds."""
+"""Bounds of a component: the form of its messages, its turns, and how long it may hold."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def both(id_: str, pb: Playbook, sent: Json) -> None:
 
 
 def test_two_together_have_no_more_turns_than_apart() -> None:
-    """What `g` does within the turns of `f` counts as within the user's."""
+    """The acts of `g` within the turns of `f` count as within the user's."""
     policies = [guest(CARRIES, grants="turns=within", name=name) for name in ("f", "g")]
     with chain_of(*policies) as pb:
         pb >> ("client", request("a", PROMPT, prompt("hi")))

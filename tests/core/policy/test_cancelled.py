@@ -37,7 +37,7 @@ REFUSED = (-32800, "Request cancelled")
 
 
 def stopped(pb: Playbook) -> None:
-    """The client cancels what `g` holds: both hear of it."""
+    """The client cancels a request that `g` holds: `g` and the agent hear of it."""
     pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
 
 
@@ -67,7 +67,7 @@ def test_whatever_it_answers_the_user_sees_a_cancelled_turn() -> None:
 
 @pytest.mark.parametrize("by", ["session", "request"])
 def test_the_answer_to_a_cancelled_one_is_held_no_longer_than_that(by: str) -> None:
-    """It was cancelled when the agent had it."""
+    """The request was cancelled when the agent had it."""
     with chain(CARRIES) as pb:
         given(pb)
         passed(pb)
@@ -172,7 +172,7 @@ def test_who_gets_one_that_was_cancelled_before_has_its_grace(late: bool) -> Non
 def test_a_prompt_that_waits_in_order_does_not_begin_behind_its_cancellation(
     how: str, version: int
 ) -> None:
-    """It goes past who has a setting of its session."""
+    """The prompt goes past a component that has a setting of its session."""
     with chain(grants="options", version=version) as pb:
         pb >> ("client", request("m", "session/set_config_option", option()))
         pb << ("g", "p", request(Hole("g-m"), "session/set_config_option", option()))

@@ -1,4 +1,4 @@
-"""Copies: the original has gone past, and what becomes of the copy changes nothing."""
+"""Copies: the original has gone past, and no act on the copy changes anything."""
 
 import json
 from typing import Any
@@ -72,7 +72,7 @@ def test_passing_it_on_gets_the_answer_of_the_original(early: bool) -> None:
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_it_is_known_whether_it_has_taken_them(answers: bool) -> None:
-    """What nobody else waits for: a chain does not end before."""
+    """Nobody else waits for the copies: a chain does not end before."""
     with chain(profile="observer") as pb:
         assert [peer.name for peer in pb.router.observers()] == ["g"]
         copied(pb)
@@ -138,7 +138,7 @@ def test_a_program_passes_copies_on_under_ids_of_its_library(kind: str) -> None:
         pb << ("g", result("m-b", 2))
         pb >> ("agent", result(Hole("a-a"), 1)) << ("client", result("a", 1))
         pb << ("g", result("m-a", 1))
-        # What was answered is not meant any more, though its params are equal.
+        # A copy that was answered is not meant any more, though its params are equal.
         spelled = {"prompt": prompt("hi")["prompt"], "sessionId": "S"}
         pb >> ("g", wrapped(kind, request("m-c", PROMPT, spelled)))
         pb >> ("agent", result(Hole("a-c"), 3)) << ("client", result("c", 3))

@@ -56,14 +56,14 @@ def test_nobody_can_tell(kind: str, name: str, told: bool) -> None:
 
 
 def seen(stage: Stage) -> list[object]:
-    """What the agent was told, without the ids."""
+    """The messages that the agent got, without the ids."""
     agent = stage.actors["agent"]
     assert isinstance(agent, Agent)
     return [(m.get("method"), m.get("params"), m.get("result")) for m in agent.seen if "id" in m]
 
 
 def seen_alone() -> list[object]:
-    """The same of an agent alone."""
+    """The messages that an agent alone got, without the ids."""
     alone = chain(())
     converse(alone)
     return seen(alone)

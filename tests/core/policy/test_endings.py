@@ -1,4 +1,4 @@
-"""Components that end: what they held goes on, is answered, or waits for their return."""
+"""Components that end: messages that they held go on, are answered, or wait for their return."""
 
 import itertools
 from functools import partial
@@ -117,7 +117,7 @@ def test_a_request_outlives_all_who_had_it_and_may_not_answer_it() -> None:
 
 
 def test_a_watched_component_that_is_trusted_fails_what_it_had() -> None:
-    """It has a gate for an audit's sake: it is no different for that."""
+    """It has a policy state for an audit's sake: it is no different for that."""
     for how in ("leaving", "bypassed"):
         with chain_of(trusted("g"), audited={"g"}) as pb:
             given(pb)

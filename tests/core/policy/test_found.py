@@ -1,4 +1,4 @@
-"""What properties have found: each was wrong once."""
+"""Faults that properties have found: each was wrong once."""
 
 import json
 
@@ -165,7 +165,7 @@ def test_an_empty_session_id_is_a_name(method: str, params: bytes, named: str | 
 
 
 def test_what_went_on_without_a_component_is_not_its_any_more() -> None:
-    """It answered what it may not, so the next one has the prompt: that one's is not passed on."""
+    """It answered without the right, so the next component has the prompt: its is not passed on."""
     with chain_of(guest(profile="full"), guest(profile="full", name="h")) as pb:
         given(pb)
         pb >> ("g", "p", result(Hole("g-a"), {"early": 1}))

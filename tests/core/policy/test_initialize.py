@@ -283,7 +283,7 @@ def test_nor_before_the_agent_has() -> None:
 
 
 def test_the_same_while_its_dialect_is_found_out() -> None:
-    """What was to wait for the component goes on when the agent has answered."""
+    """Messages that were to wait for the component go on when the agent has answered."""
     with before("down:initialize:carry", kind=None) as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("g", request(Hole("g"), "proxy/initialize", V1))
@@ -343,7 +343,7 @@ def test_full_is_still_guarded(line: bytes, rule: str | None, method: str | None
 
 
 def peers(effects: Sequence[Effect]) -> set[str]:
-    """Who is told something."""
+    """The peers that effects send something."""
     return {effect.peer for effect in effects if isinstance(effect, Send)}
 
 

@@ -1,4 +1,4 @@
-"""What the engine reads of messages, and what it knows of sessions."""
+"""The facts that the engine reads of messages, and its knowledge of sessions."""
 
 import json
 

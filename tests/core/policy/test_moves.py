@@ -320,7 +320,8 @@ def test_each_row_has_its_playbook(row: object) -> None:
 @pytest.mark.parametrize("fails", ["open", "closed"])
 @pytest.mark.parametrize("event", ["rule", "answer", "late", "lost"])
 def test_what_becomes_of_a_request_whose_component_fails(fails: str, event: str) -> None:
-    """It goes on as it was given; a gatekeeper's is answered with an error that names it."""
+    """The request goes on as it was given; a gatekeeper's is answered with an error that names the
+    component."""
     with chain("down:session/prompt:carry", "up:*:copy", hold=7.0, fails=fails) as pb:
         given(pb)
         if event == "rule":
@@ -420,7 +421,8 @@ def test_what_is_over_is_over() -> None:
 
 @pytest.mark.parametrize("late", [True, False])
 def test_who_has_lost_a_request_has_no_say_over_it_with_the_next(late: bool) -> None:
-    """What waited behind it goes on as far as the request does; its time is the next one's own."""
+    """Messages that waited behind the request go on as far as it does; its time is the next
+    component's own."""
     guests = [guest("down:session/prompt:carry", name=name, hold=hold) for name, hold in HOLDS]
     with chain_of(*guests) as pb:
         given(pb)

@@ -51,7 +51,7 @@ def thought(text: str) -> Json:
     return update(text, kind="agent_thought_chunk")
 
 
-# -- what is passed on -----------------------------------------------------------------------------
+# -- notifications that are passed on --------------------------------------------------------------
 
 
 def test_equal_bytes_are_the_same_message() -> None:
@@ -206,7 +206,7 @@ def test_a_changed_one_that_is_late_and_breaks_a_rule_is_not_sent_at_all() -> No
         lacks(pb, "originate", TEXT, again=False)
 
 
-# -- what may not be dropped ---------------------------------------------------------------------
+# -- notifications that may not be dropped -------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["round", "bypassed", "leaving"])
@@ -253,7 +253,7 @@ def test_what_goes_past_waits_no_longer_than_a_round_for_that() -> None:
 @pytest.mark.parametrize("fails", ["open", "closed"])
 @pytest.mark.parametrize("how", ["bypassed", "closed"])
 def test_what_it_will_never_be_given(how: str, fails: str) -> None:
-    """It goes on as it was, but past nobody who fails closed."""
+    """The notification goes on as it was, but past no component that fails closed."""
     with chain(CARRY_TEXT, fails=fails) as pb:
         pb >> (lambda router: router.leaving("g", GONE))
         pb >> ("agent", update("a"))
@@ -266,7 +266,7 @@ def test_what_it_will_never_be_given(how: str, fails: str) -> None:
         assert settled(pb.router)
 
 
-# -- bounds, and what is reported ------------------------------------------------------------------
+# -- bounds and reports ----------------------------------------------------------------------------
 
 
 def test_a_queue_holds_up_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +319,7 @@ def test_mcp_of_its_own_servers_is_its_to_carry() -> None:
         pb << ("client", request(Hole("d"), "mcp/connect", {"acpId": "other"}))
 
 
-# -- before it is known what it speaks -------------------------------------------------------------
+# -- before its dialect is known -------------------------------------------------------------------
 
 
 def unknown(*allow: str, **more: Any) -> Playbook:

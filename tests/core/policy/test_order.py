@@ -1,5 +1,5 @@
-"""What goes past a component overtakes what that carries no sooner than after its round, and keeps
-its order; nothing waits for ever."""
+"""A message that goes past a component overtakes those that it carries only after its round, and
+keeps its order; nothing waits for ever."""
 
 import json
 from functools import partial
@@ -78,7 +78,7 @@ def test_after_a_round_only_settings_wait_for_the_prompt() -> None:
         pb >> ("client", request("m", "session/set_mode", mode()))
         pb >> ("client", request("x", "_x", {"sessionId": "S"}))
         pb >> heard << ("agent", NEXT)
-        pb >> ("client", NEXT)  # keeps its order among what goes past
+        pb >> ("client", NEXT)  # keeps its order among messages that go past
         passed(pb)
         pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
         pb << ("agent", request(Hole("x"), "_x", {"sessionId": "S"})) << ("agent", NEXT)
@@ -156,7 +156,7 @@ def test_an_answer_it_amends_pushes_on_what_came_before() -> None:
         assert settled(pb.router)
 
 
-# -- up: what has a place among texts --------------------------------------------------------------
+# -- up: messages with a place among texts ---------------------------------------------------------
 
 
 @pytest.mark.proves("the answer that ends a turn does")
@@ -238,7 +238,7 @@ def test_a_cancellation_answers_no_prompt_that_is_a_notification() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_hold_up_what_comes_after_them(kind: str) -> None:
-    """What goes past keeps its order among itself, deadlines or not."""
+    """Messages that go past keep their order among themselves, deadlines or not."""
     with chain(CARRIES, kind=kind) as pb:
         pb >> ("client", request("a", PROMPT, prompt("hi")))
         pb << ("g", request(Hole("g"), PROMPT, prompt("hi")))
@@ -407,7 +407,7 @@ def test_what_is_of_no_session_keeps_its_place_behind_updates_that_are_carried(
         pb >> ("g", above, update("one", "S")) << ("client", update("one", "S"))
         pb >> ("g", above, update("one", "T")) << ("client", update("one", "T"))
         pb << ("client", notification("_n", {})) << ("client", request(Hole("x"), "_x/z", {}))
-        # What is kept back longer than a round holds up nothing.
+        # A message that is kept back longer than a round holds up nothing.
         pb >> ("agent", update("kept"))
         skip(pb)
         pb >> ("agent", notification("_n", {}))

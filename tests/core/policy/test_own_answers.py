@@ -147,7 +147,7 @@ def test_a_host_names_its_guests_and_nobody_else(said: object, named: str) -> No
         pb >> ("f+g", "p", result(Hole("g-b"), {"stopReason": "refusal", **meta}))
         held = {**meta.get("_meta", {}), "conductor.component": named}
         pb << ("client", result("b", {"stopReason": "refusal", "_meta": held}))
-        # What is no refusal has no name.
+        # An answer that is no refusal has no name.
         pb >> ("client", request("c", PROMPT, prompt("go")))
         pb << ("f+g", "p", request(Hole("g-c"), PROMPT, prompt("go")))
         pb >> ("f+g", "p", result(Hole("g-c"), {**DONE, "_meta": {"conductor.component": "g"}}))
@@ -168,7 +168,7 @@ def test_a_host_names_its_guests_and_nobody_else(said: object, named: str) -> No
 )
 @pytest.mark.parametrize("road", ["failed guest", "panel"])
 def test_an_error_that_no_rule_has_judged_is_named_and_no_login(road: str, body: Json) -> None:
-    """What a host answers for a guest that has failed, and what a component answers the editor."""
+    """The answer of a host for a guest that has failed, and of a component to the editor."""
     event = {"sessionId": "S", "id": "w", "_meta": {"conductor.component": "g"}}
     with chain(ANSWERS, fails="closed", grants="editor=panel") as pb:
         if road == "panel":

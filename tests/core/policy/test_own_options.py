@@ -28,7 +28,7 @@ MORE: Json = {**SAID, "configOptions": [EFFORT, TONE]}
 
 
 def begun(pb: Playbook, said: Json = SAID, sent: Json = MORE, added: Json | None = None) -> None:
-    """A session is set up, and the component adds to what the agent says of it."""
+    """A session is set up, and the component adds to the agent's result."""
     params = {**THERE, **(added or {})}
     pb >> ("client", request("n", "session/new", THERE))
     pb << ("g", "p", request(Hole("g-n"), "session/new", THERE))
@@ -120,7 +120,7 @@ def test_a_mode_that_it_adds_nobody_sees_and_the_agent_s_is_shown() -> None:
 
 
 def test_odd_words_hide_nothing() -> None:
-    """Half an emoji, or an entry that is none, in what the agent says or the component adds."""
+    """Half an emoji, or an entry that is none, in a list of the agent or the component."""
     odd = {**SAID, "title": "x\ud83d", "availableCommands": [{"name": None}, {"name": "x\ud83d"}]}
     odd["configOptions"] = [{**EFFORT, "name": None}, 7]
     server = {"type": "acp", "name": "mine", "serverId": "m", "_meta": {"a.example/x": "\ud83d"}}

@@ -1,4 +1,4 @@
-"""Sessions that components open with `sessions=own`: whose they are, and what happens in them."""
+"""Sessions that components open with `sessions=own`: their owners, and the turns in them."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def opened(pb: Playbook, session: str = "mine") -> None:
 
 
 def prompts(pb: Playbook, session: str = "mine") -> None:
-    """The component prompts the agent there, and hears alone what that says."""
+    """The component prompts the agent there, and alone hears its answer."""
     pb >> ("g", "s", request("own", PROMPT, prompt("mine", session)))
     pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine", session)))
     for said in (update("hidden", session), tool_call("t", session)):

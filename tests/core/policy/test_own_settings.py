@@ -1,5 +1,5 @@
-"""What is set in sessions: by the user alone. A component's own are as the agent begins one, and
-one that becomes the user's is set as the user's was."""
+"""Settings of sessions: made by the user alone. A component's own sessions have those with which
+the agent begins one, and a session that becomes the user's has those of the user's."""
 
 import json
 from collections import deque
@@ -44,10 +44,11 @@ class Agent:
         self.version = version
         self.sessions: dict[str, Json] = {}
         self.got: list[tuple[str, str, object]] = []
-        """What it was told, but for set-ups: the method, the session, and what was chosen."""
+        """The requests that it got, but for set-ups: the method, the session, and the chosen
+        value."""
 
     def shows(self, session: str) -> Json:
-        """What it says of a session."""
+        """The settings of a session, as the agent shows them."""
         held = self.sessions[session]
         name = "id" if self.version == 1 else "configId"
         options = [{name: "effort", "name": "Effort", "n": 1.5, "currentValue": held["effort"]}]
@@ -97,9 +98,9 @@ class Scene:
         )
         initialize(self.router, self.components, version)
         self.heard: list[Json] = []
-        """What the client got."""
+        """The messages that the client got."""
         self.told: list[Json] = []
-        """What components got for what they sent themselves."""
+        """The answers to components' own requests."""
         self.effects: list[Effect] = []
         self.waits: list[Json] | None = None
         """Requests that the agent has not answered; None: it answers all."""
@@ -283,7 +284,7 @@ def test_no_prompt_goes_where_the_agent_refuses_that_or_where_nobody_knows() -> 
     said = {"sessionId": "s3", "modes": {"currentModeId": "bypass"}}
     scene.router.sessions.set_up("session/fork", Raw(b"{}"), json.dumps(said).encode(), client="g")
     assert "is unknown" in scene.own(PROMPT, prompt("x", "s3"))["error"]["message"]
-    # What the client has chosen by a set-up is no default, either.
+    # A choice of the client by a set-up is no default, either.
     scene.client("session/new", {**THERE, "_meta": {"x.example/mode": "bypass"}})
     scene.router.sessions.set_up("session/fork", Raw(b"{}"), b'{"sessionId":"s4"}', client="g")
     assert "is unknown" in scene.own(PROMPT, prompt("x", "s4"))["error"]["message"]
@@ -348,7 +349,7 @@ def test_what_the_user_has_set_holds_in_the_session_that_goes_on(version: int) -
     assert scene.updates("agent_message_chunk") == scene.updates("notice") == []
     scene.client(PROMPT, prompt("hi", "s1"))
     assert scene.agent.got[-1][:2] == (PROMPT, "s2")
-    # What the user sets there holds behind it, and the component's is as it was at the beginning.
+    # The user's settings there hold behind it, and the component's session is as at the beginning.
     scene.client(OPTION, {"sessionId": "s1", "configId": "effort", "value": "max"})
     assert scene.rebinds("s1", "s1")["result"] == {}
     assert scene.agent.got[-1] == (OPTION, "s1", "max")

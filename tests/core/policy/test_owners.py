@@ -61,7 +61,7 @@ CONNECTED: Final = (
 
 
 class DeclaringChain:
-    """The chain, and what everybody in it does with a line; by default they pass everything on."""
+    """The chain, and the act of each peer in it on a line; by default they pass everything on."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class DeclaringChain:
         )
         self.actors = {name: Guest(name) for name in PROXIES}
         self.does: dict[tuple[str, str], Callable[[Json], list[tuple[str, Json]]]] = {}
-        """What somebody does with a method instead: frames to say, to a side."""
+        """The act of a peer on a method instead: frames to say, each to a side."""
         self.violated: list[Violated] = []
         self.ends: dict[str, list[Json]] = {"client": [], "agent": []}
         self.say("client", "", request(0, "initialize", V1))
@@ -114,12 +114,12 @@ class DeclaringChain:
         return []
 
     def rules(self) -> list[tuple[str, str]]:
-        """Who has broken what since the last look."""
+        """The components that have broken a rule since the last look, each with the rule."""
         found, self.violated = [(one.peer, one.rule) for one in self.violated], []
         return found
 
     def heard(self, end: str, method: str) -> list[Json]:
-        """What an end of the chain was told by a method."""
+        """The messages of a method that an end of the chain got."""
         return [frame for frame in self.ends[end] if frame.get("method") == method]
 
 
@@ -316,7 +316,8 @@ def test_an_address_is_one_with_the_scheme_and_without() -> None:
 
 
 def test_servers_of_sessions_of_its_own_are_its_own() -> None:
-    """With `sessions=own` a component may open sessions, and serve in them what it adds."""
+    """With `sessions=own` a component may open sessions, and serve the servers that it adds
+    there."""
     world = DeclaringChain(trusted=True, grants={"far": Grants(sessions="own")})
     params = {"cwd": "/work", "mcpServers": [SERVERS["SCP"]]}
     world.say("far", "s", request("own", "session/new", params))
@@ -396,7 +397,7 @@ def test_what_others_own_is_not_declared_anew_after_that() -> None:
 @pytest.mark.parametrize("cwd", ["/", "/work"])
 @pytest.mark.parametrize("name", PROXIES)
 def test_a_session_s_folders_are_those_it_was_set_up_with(name: str, cwd: str) -> None:
-    """Whatever a component would have made of it."""
+    """Whatever folders a component would have made of them."""
     world = DeclaringChain(trusted=False)
     world.does[name, "session/new"] = lambda frame: [
         ("s", request(frame["id"], "session/new", {**frame["params"], "cwd": cwd}))
@@ -474,7 +475,7 @@ def test_a_server_has_the_name_of_who_declared_it() -> None:
             assert world.router.server_owner(address) == said, who
         assert world.router.server_owner("nobody's") == ""
         declares(world, "client", SERVERS["RFD"], 2)
-        assert world.router.server_owner("id") == ""  # what the client declares is its own
+        assert world.router.server_owner("id") == ""  # servers that the client declares are its own
 
 
 def test_a_forgotten_server_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Requests and a policed component: every right, both ways, and what it does with them."""
+"""Requests and a policed component: every right, both ways, and how the component uses it."""
 
 import json
 from typing import Final, NamedTuple
@@ -117,7 +117,7 @@ def test_without_amend_the_answer_goes_past_and_the_component_has_a_copy() -> No
         passed(pb)
         pb >> ("agent", result(Hole("a-a"), DONE))
         pb << ("g", "s", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
-        pb >> ("g", "p", result(Hole("g-a"), DONE))  # what its handler returns is not sent
+        pb >> ("g", "p", result(Hole("g-a"), DONE))  # the result of its handler is not sent
         assert settled(pb.router)
 
 
@@ -355,7 +355,7 @@ def test_a_program_s_prompt_in_another_session_is_not_the_one_it_holds() -> None
         skip(pb)
 
 
-# -- what does not fit ---------------------------------------------------------------------------
+# -- messages that do not fit --------------------------------------------------------------------
 
 
 def undeliverable(pb: Playbook, frame: bytes) -> None:
@@ -421,7 +421,8 @@ def test_two_that_both_answer_what_they_may_not() -> None:
 
 @pytest.mark.parametrize("fails", ["open", "closed"])
 def test_a_handler_that_fails_breaks_no_rule(fails: str) -> None:
-    """It has no right to answer, and says so where it can do nothing else."""
+    """The component has no right to answer, and reports its failure where it can do nothing
+    else."""
     failed = {"code": -32603, "message": "proxy `g` failed at `session/prompt`: boom"}
     with chain("down:session/prompt:carry", fails=fails) as pb:
         given(pb)
@@ -437,7 +438,7 @@ def test_a_handler_that_fails_breaks_no_rule(fails: str) -> None:
 
 @pytest.mark.parametrize("code", [-32603, -32000])
 def test_who_cannot_take_the_copy_of_an_answer_has_failed(code: int) -> None:
-    """A host tells its guest so, and hands on what the guest makes of that."""
+    """A host tells its guest so, and hands on the guest's answer."""
     with chain("down:session/prompt:carry") as pb:
         given(pb)
         passed(pb)

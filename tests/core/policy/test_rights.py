@@ -1,4 +1,4 @@
-"""The table of keys: what profiles, rules and grants come to on each of them."""
+"""The table of keys: the rights that profiles, rules and grants give on each key."""
 
 from typing import Final
 

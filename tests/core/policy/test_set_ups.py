@@ -21,7 +21,7 @@ ASKS = ("down:session/prompt:carry", "down:session/new:copy", "down:session/load
 
 
 def made(pb: Playbook, session: str = "S") -> None:
-    """The client has a session; `g` has a copy of what asked for it."""
+    """The client has a session; `g` has a copy of the request for it."""
     pb >> ("client", request(session, NEW, FOLDER))
     pb << ("g", "p", request(Hole(f"g-{session}"), NEW, FOLDER))
     pb << ("agent", request(Hole(f"a-{session}"), NEW, FOLDER))

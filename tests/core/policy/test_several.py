@@ -44,7 +44,7 @@ POLICIES: Final = [
 
 
 class Step(NamedTuple):
-    """What happens next: who does it, what, and in which session."""
+    """The next step: the actor, the act, and the session."""
 
     who: str
     what: int
@@ -75,7 +75,7 @@ class DrawnChain:
         self.last = 0
 
     def apply(self, effects: list[Effect]) -> None:
-        """Delivers what is sent."""
+        """Delivers the frames that are sent."""
         for effect in effects:
             if isinstance(effect, Wake):
                 self.wakes.append(effect)
@@ -160,8 +160,8 @@ class DrawnChain:
         self.say(who, message)
 
     def guest(self, name: str, step: Step) -> None:
-        """A guest takes what is first in its inbox, and passes it on, changes, answers or keeps it;
-        or says something of its own."""
+        """A guest takes the first message of its inbox, and passes it on, changes, answers or keeps
+        it; or says something of its own."""
         inbox, what = self.inbox[name], step.what
         if self.rounds:
             self.router.delivering(name)
@@ -194,8 +194,8 @@ class DrawnChain:
             self.apply(self.router.delivered(name))
 
     def play_out(self) -> None:
-        """Everybody passes on and answers what is left; guests that keep things for ever are gone
-        in the end."""
+        """Everybody passes on and answers the messages that are left; guests that keep messages for
+        ever are gone in the end."""
         for _ in range(40):
             for name in self.names:
                 if name not in self.gone:

@@ -1,4 +1,4 @@
-"""Prompts of a component's own: when it may send them, and who hears what is said in such turns."""
+"""Prompts of a component's own: when it may send them, and who hears the updates in such turns."""
 
 import pytest
 
@@ -58,8 +58,8 @@ def over(pb: Playbook, id_: str = "own") -> None:
 
 
 def test_a_prompt_of_its_own_within_the_user_s_turn() -> None:
-    """What is said and done in it is for the component alone; what asks the user is not, nor what
-    is done once the user is asked."""
+    """Updates in it are for the component alone; questions to the user are not, nor updates once
+    the user is asked."""
     with chain(CARRIES, **WITHIN) as pb:
         given(pb)
         own(pb)
@@ -154,13 +154,13 @@ def test_it_may_cancel_its_own() -> None:
 def test_a_copy_of_a_cancellation_is_not_taken_for_a_later_one_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who may cancel can do so in each turn, whatever it was shown in those before."""
+    """A component with the right can cancel each turn, whatever it was shown in those before."""
     monkeypatch.setattr(guards, "originated", lambda *_: None)
     with chain("down:session/cancel:copy+originate", CARRIES) as pb:
         given(pb)
         passed(pb)
         pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
-        pb >> ("g", "s", stop())  # a copy comes back, or one for what is cancelled already
+        pb >> ("g", "s", stop())  # a copy comes back, or one for a turn that is cancelled
         pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
         pb >> ("agent", result(Hole("a-a"), CANCELLED))
         skip(pb)
@@ -207,7 +207,7 @@ def test_in_version_2_a_turn_ends_when_the_session_is_idle() -> None:
         own(pb)
         pb >> ("agent", state("idle")) << ("client", state("idle"))  # of the turn before
         pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
-        # To the user their own turn runs on: what becomes of this one is for the component.
+        # To the user, the user's turn runs on: the end of this turn is for the component.
         pb >> ("agent", state("running")) << ("g", "s", state("running"))
         pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
         pb >> ("g", "s", request("second", PROMPT, prompt("mine")))
@@ -270,7 +270,7 @@ def test_a_turn_of_one_nests_in_a_prompt_that_another_holds(swapped: bool) -> No
         # The first prompts by itself: that goes through the second, as any prompt of a session.
         pb >> ("f", "s", request("f-own", PROMPT, prompt("of f")))
         pb << ("g", "p", request(Hole("g-own"), PROMPT, prompt("of f")))
-        # … which holds it, and prompts by itself within.
+        # The component holds it, and prompts by itself within.
         pb >> ("g", "s", request("own", PROMPT, prompt("of g")))
         pb << ("agent", request(Hole("a-g"), PROMPT, prompt("of g")))
         pb >> ("agent", update("for g")) << ("g", "s", update("for g"))
@@ -292,7 +292,7 @@ def test_a_turn_of_one_nests_in_a_prompt_that_another_holds(swapped: bool) -> No
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("f", "s", result(Hole("f-a"), DONE))
         pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
-        pb >> (lambda router: heard(router, "f"))  # it has kept what was for it
+        pb >> (lambda router: heard(router, "f"))  # it has kept the messages for it
         assert settled(pb.router)
 
 
@@ -314,7 +314,7 @@ def test_what_is_a_request_is_not_sent_as_a_notification_nor_the_other_way_round
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("how", ["answers", "late"])
 def test_the_user_s_prompt_that_goes_on_without_it_counts(how: str, version: int) -> None:
-    """Its own turn runs on in the same session; what is said from now on is the user's too."""
+    """Its own turn runs on in the same session; later updates are the user's too."""
     with chain(CARRIES, version=version, hold=5.0, **WITHIN) as pb:
         given(pb)
         own(pb)

@@ -1,4 +1,4 @@
-"""Components that are watched: what they would do, and what their rights would forbid."""
+"""Components that are watched: the acts that they would do, or that their rights would forbid."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ NO = {"outcome": {"outcome": "selected", "optionId": "reject_once"}}
 
 
 def would(pb: Playbook, text: str, *, again: bool = False) -> None:
-    """The next effect says what the component `g` would do."""
+    """The next effect tells the act that the component `g` would do."""
     assert broke(pb, "watch", f"would {text}", again=again).would
 
 

@@ -1,4 +1,4 @@
-"""What tools do in hidden turns: the user sees it before the agent asks anything."""
+"""Updates of tools in hidden turns: the user sees them before the agent asks anything."""
 
 import json
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def asks(pb: Playbook, id_: str = "t", session: str = "S", method: str = PERMISS
 
 
 def refused(pb: Playbook, id_: str = "t", session: str = "S") -> None:
-    """It is told that nobody permits it."""
+    """The agent is told that nobody permits the call."""
     asks(pb, id_, session)
     pb << Noted("warning", "g", "about a tool call that proxy `g` hid")
     pb << ("agent", result(Hole("asked"), NOBODY))
@@ -130,7 +130,7 @@ def test_what_the_editor_does_is_no_question() -> None:
 
 
 def test_in_a_host_too() -> None:
-    """What the host gets a copy of, it has for its other guests as well."""
+    """A message of which the host gets a copy, it also has for its other guests."""
     front = guest(profile="full", grants="permission=narrow", name="f")
     with host(front, guest(grants="turns=unprompted")) as pb:
         pb >> ("g", "s", request("own", PROMPT, prompt("mine")))

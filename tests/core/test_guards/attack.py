@@ -1,4 +1,4 @@
-"""What an attack is, where the attacks are, and the three routes that one can take."""
+"""The type of an attack, the list of attacks, and the three routes that an attack can take."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ CONTEXT = Context(
 )
 EXTENSIONS = Grants(methods=("_x/*",))
 PLAIN = msgspec.structs.replace(CONTEXT, grants=EXTENSIONS)
-"""What an attacker has: a few extension methods, so that what is wrong with a message is seen."""
+"""The context of an attacker: it has a few extension methods, so that faults of messages show."""
 Route = Callable[[Context], Violation | None]
 Text = str | UnsetType
 
 
 class Move(msgspec.Struct, frozen=True):
-    """What a component does, for the tests that send it along every road."""
+    """An act of a component, for the tests that send it along every road."""
 
     way: str
     """`forwarded`, `originated`, `answered` or `denied`."""
@@ -68,7 +68,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """What is tried, and the guard it runs into; with more grants than `PLAIN` where it says so."""
+    """An attempt, and the guard it runs into; with more grants than `PLAIN` where it says so."""
 
     guard: str
     what: str
@@ -78,7 +78,7 @@ class Attack(msgspec.Struct, frozen=True):
     """None: only this guard, asked by itself, can be shown the attack."""
 
     def unknown(self) -> Attack:
-        """The same in a session that nobody has set up here."""
+        """This attack in a session that nobody has set up here."""
 
         def route(context: Context) -> Violation | None:
             nothing: dict[str, Any] = {"known": False, "modes": frozenset(), "options": ()}
@@ -88,14 +88,14 @@ class Attack(msgspec.Struct, frozen=True):
         return Attack(self.guard, f"{self.what}, in no session", route, self.grants)
 
     def having(self, **grants: Any) -> Attack:
-        """The same of a component with these grants."""
+        """This attack by a component with these grants."""
         given = ", ".join(Grants(**grants).names())
         given_ = Grants(**grants)
         return Attack(self.guard, f"{self.what}, with {given}", self.route, given_, self.move)
 
     @property
     def context(self) -> Context:
-        """What is known of the attacker."""
+        """The guards' context of the attacker."""
         return msgspec.structs.replace(CONTEXT, grants=self.grants)
 
 
@@ -113,7 +113,7 @@ def sources() -> list[Callable[[], Iterator[Attack]]]:
 
 
 def granted(**grants: Any) -> Context:
-    """What is known of a component with these grants."""
+    """The guards' context of a component with these grants."""
     return msgspec.structs.replace(CONTEXT, grants=Grants(**grants))
 
 

@@ -1,4 +1,4 @@
-"""Attacks on conversations as data: what others added, and what was said."""
+"""Attacks on conversations as data: on additions of others, and on the words in it."""
 
 import json
 from collections.abc import Iterator

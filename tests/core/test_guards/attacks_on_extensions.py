@@ -21,7 +21,7 @@ def extensions() -> Iterator[Attack]:
 
 
 def editor() -> Iterator[Attack]:
-    """What reaches a user beside the session."""
+    """Methods that reach a user beside the session."""
     for method in (
         "_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_zed/open_url",
         "_Zed/Open_Url", "_zed/openUrl", "_zed/open-url", "_scp/htmlPanel", "_scp/Html_Panel",

@@ -1,4 +1,4 @@
-"""Attacks on who is at the other end, and what it can do."""
+"""Attacks on the identity of the peer at the other end, and on its capabilities."""
 
 import json
 from collections.abc import Iterator

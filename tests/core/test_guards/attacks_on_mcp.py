@@ -1,4 +1,4 @@
-"""Attacks by what a component's own MCP servers say, in every generation of MCP over ACP."""
+"""Attacks by messages of a component's own MCP servers, in every generation of MCP over ACP."""
 
 import json
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _sampled(text: str = "hello", **more: object) -> dict[str, object]:
 
 
 def _requests(turns: dict[str, Any]) -> Iterator[tuple[str, str, object, dict[str, Any]]]:
-    """What is asked for: a name, a method and its params, and the grants that are no help."""
+    """Requests: a name, a method and its params, and the grants that are no help."""
     yield "a prompt", "sampling/createMessage", _sampled(), {}
     yield "a prompt with sessions", "sampling/createMessage", _sampled(), {"sessions": "own"}
     yield "a list", "sampling/createMessage", [], {}

@@ -1,4 +1,4 @@
-"""Attacks by what any message has: its JSON, its method, its session, its metadata."""
+"""Attacks by the parts of any message: its JSON, its method, its session, its metadata."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Attacks by prompts: what an agent takes for a command, and what it reads unasked."""
+"""Attacks by prompts: texts that an agent takes for a command, and files that it reads unasked."""
 
 import base64
 import json
@@ -95,7 +95,7 @@ COMMANDS: dict[str, list[Any]] = {
 
 
 def commands() -> Iterator[Attack]:
-    """Commands made of what is none, and sent."""
+    """Commands made of texts that are none, and sent."""
     for what, blocks in COMMANDS.items():
         for attack in (
             rewrites("commands", what, [HELLO], blocks),
@@ -410,7 +410,7 @@ def mentions() -> Iterator[Attack]:
 
 
 def beside() -> Iterator[Attack]:
-    """What stands beside a prompt's blocks."""
+    """Members beside a prompt's blocks."""
     for what, after in {
         "an added member": '{"sessionId":"s","prompt":[],"permissionMode":"bypass"}',
         "odd case": '{"sessionId":"s","prompt":[],"Prompt":[]}',
@@ -429,7 +429,7 @@ def beside() -> Iterator[Attack]:
 
 
 def blocks() -> Iterator[Attack]:
-    """Blocks that are none, or that hold what agents obey."""
+    """Blocks that are none, or that hold members which agents obey."""
     for what, block in {
         "a text": "hi",
         "a number": 1,

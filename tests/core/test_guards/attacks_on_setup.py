@@ -1,4 +1,4 @@
-"""Attacks on what an agent works with: servers, directories, sessions, prompts."""
+"""Attacks on the set-up of an agent's work: servers, directories, sessions, prompts."""
 
 import json
 from collections.abc import Iterator
@@ -211,7 +211,7 @@ ASK, BYPASS = NEW["modes"]["availableModes"]
 
 
 def results() -> Iterator[Attack]:
-    """What an agent says of a new session, forged."""
+    """Forged reports of an agent about a new session."""
     mine = {"id": "mine"}
     for method in ("session/new", "session/prompt", "initialize", "_x/y", "mcp/message"):
         for code in ("-32000", "-32000.0", "-3.2e4", '"-32000"', "-1.5", "null", '"x"'):

@@ -1,4 +1,4 @@
-"""Attacks on what the user is shown."""
+"""Attacks on the updates that the user is shown."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def tool_calls() -> Iterator[Attack]:
 
 
 def the_conductors_marks() -> Iterator[Attack]:
-    """Events that never were, and what only the conductor says."""
+    """Events that never were, and members that only the conductor writes."""
     update: Object = {**WORD, "content": {"type": "text", "text": "a"}}
     event, part = "conductor.conversation/event", "conductor.conversation/subconversation"
     plan = {"sessionUpdate": "plan", "entries": []}
@@ -218,7 +218,7 @@ def suggestions() -> Iterator[Attack]:
 
 
 def positions() -> Iterator[Attack]:
-    """Cursors and ends of replays: where a fork begins, and what is past."""
+    """Cursors and ends of replays: where a fork begins, and which part is past."""
     anchor = {"type": "user_message", "messageId": "m", "position": "before"}
     cursor: Object = {"sessionUpdate": "cursor_update", "cursorId": "c", "anchor": anchor}
     can: Object = {"capabilities": {"fork": {}}}
@@ -354,7 +354,7 @@ def obeyed_words() -> Iterator[Attack]:
 
 
 def words() -> Iterator[Attack]:
-    """More than the words of what the agent says."""
+    """Changes of more than the words of the agent."""
     meant: Object = {"type": "text", "text": "a", "_meta": {"x": {"text": "a"}}}
     for what, forged in {
         "words in `_meta`": {**meant, "_meta": {"x": {"text": "b"}}},
@@ -446,7 +446,7 @@ def words() -> Iterator[Attack]:
 
 
 def states() -> Iterator[Attack]:
-    """What the agent does, forged."""
+    """Forged states of the agent."""
     for kind in (
         "state_update", "usage_update", "session_info_update", "compaction_update",
         "subagent_update",

@@ -1,6 +1,6 @@
 """The roads by which a component reaches an agent or the user, each as a chain that stands ready.
 
-Every chain knows what `attack.CONTEXT` says: sessions, folders, modes, commands and MCP servers.
+Every chain knows the facts of `attack.CONTEXT`: sessions, folders, modes, commands, MCP servers.
 """
 
 import itertools
@@ -49,15 +49,15 @@ COMMANDS: Final = [{"name": name, "description": "."} for name in ("review", "$f
 
 
 class Road:
-    """A chain of the client, the component `g` and the agent, and what each of them got."""
+    """A chain of the client, the component `g` and the agent, and the messages that each got."""
 
     name = "chain"
     without: frozenset[str] = frozenset()
-    """The guards of what is not there."""
+    """The guards of things that are not there."""
 
     @staticmethod
     def context(context: Context) -> Context:
-        """What is known of a component on this road: the profile brings turns."""
+        """The guards' context of a component on this road: the profile brings turns."""
         grants = msgspec.structs.replace(context.grants, turns=context.grants.turns or "within")
         modes = context.modes - {"\u2713"}  # no agent here lists such an id
         return msgspec.structs.replace(context, grants=grants, prompts=True, modes=modes)
@@ -140,7 +140,7 @@ class Road:
         return f'{{"jsonrpc":"2.0","id":{json.dumps(id_)},"{member}":{body}}}'.encode()
 
     def say(self, peer: str, side: str, frame: bytes) -> None:
-        """A peer sends a frame, and everybody gets what follows."""
+        """A peer sends a frame, and everybody gets the frames that follow."""
         for effect in self.router.receive(peer, side.encode() + frame):
             if isinstance(effect, Send):
                 self.got.setdefault(effect.peer, []).append(effect.frame)
@@ -176,7 +176,7 @@ class Road:
     # -- attacks ---------------------------------------------------------------------------------
 
     def ends(self, method: str) -> tuple[str, str]:
-        """Who sends a message of a method, and who gets it."""
+        """The sender of a message of a method, and its receiver."""
         return ("agent", "client") if method.startswith(UPWARDS) else ("client", "agent")
 
     def is_idle(self) -> bool:
@@ -184,7 +184,7 @@ class Road:
         return not any(self.router.pending(peer) for peer in self.router.peers)
 
     def arrives(self, move: Move) -> bool:
-        """Whether what the component does reaches the agent, a peer agent or the user."""
+        """Whether the component's act reaches the agent, a peer agent or the user."""
         self.got.clear()
         getattr(self, f"_{move.way}")(move)
         return any(
@@ -207,7 +207,7 @@ class Road:
         sent = str(move.sent)
         if f'"{member}":{sent}'.encode("utf-8", "surrogatepass") in frame:
             return True
-        # What was only written in another way has not arrived where it is written as before.
+        # A message in another spelling has not arrived where it is written as before.
         means, was = _loaded(sent), _loaded(str(move.given))
         return member in held and means != was and held[member] == means
 

@@ -1,4 +1,4 @@
-"""Whether something passes, for tests of what the guards leave be."""
+"""Whether something passes, for tests of acts that the guards leave be."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the guards leave be: a guard that refuses everything would be no guard."""
+"""Acts that the guards leave be: a guard that refuses everything would be no guard."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the guards leave be in `initialize`, session updates and MCP messages."""
+"""Acts that the guards leave be, in `initialize`, session updates and MCP messages."""
 
 import json
 from typing import Final
@@ -196,7 +196,7 @@ def test_odd_updates_pass_as_they_are() -> None:
 
 @pytest.mark.parametrize("method", ["initialize", "proxy/initialize"])
 def test_a_component_that_speaks_version_1_only_chooses_it(method: str) -> None:
-    """The version on offer is an upper bound; what it then writes is as the Rust SDK writes it."""
+    """The version on offer is an upper bound; the component then writes as the Rust SDK does."""
     terminal = {"auth": {"terminal": {}}, "elicitation": {"form": {}}, "_meta": {"a": 1}}
     before = {**HELLO2, "capabilities": {**terminal, "fs": {"x": 1}}, "_meta": {"t": 1}, "_x": 1}
     lowered = {

@@ -1,4 +1,4 @@
-"""What the guards leave be in prompts: prefixes, links into the project, prose with an `@`."""
+"""Changes that the guards leave be in prompts: prefixes, links into the project, prose with `@`."""
 
 import json
 from typing import Any
@@ -196,7 +196,7 @@ def test_what_was_linked_may_stay() -> None:
         assert rewritten([link], [HELLO, link])
         assert rewritten([link, resource("x", uri)], [{**link, "title": "y"}])
     for said in MENTIONS:
-        if said.endswith('"/etc/y'):  # what is behind the last quote belongs to the name
+        if said.endswith('"/etc/y'):  # the part behind the last quote belongs to the name
             continue
         assert rewritten([text(f"see {said} there")], [text(f"do see {said} now")])
 
@@ -307,7 +307,7 @@ def test_no_reading_of_a_prompt_finds_a_new_command(before: list[Any], after: li
         return
 
     def commands(blocks: list[Any]) -> list[str]:
-        """What agents find that read the first text, the last, or all joined in some way."""
+        """The commands that agents find which read the first text, the last, or all joined."""
         said = [b["text"] for b in blocks if isinstance(b, dict) and "text" in b]
         ways = [*said[:1], *said[-1:], *("".join(said), " ".join(said), "\n".join(said))]
         words = [(way.replace("\u200b", "").split() or [""])[0] for way in ways]

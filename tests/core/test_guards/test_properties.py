@@ -1,4 +1,4 @@
-"""Whatever a component sends: the guards answer, and what is protected stays protected."""
+"""Whatever a component sends: the guards answer, and protected values stay protected."""
 
 import copy
 import json

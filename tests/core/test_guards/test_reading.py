@@ -1,4 +1,4 @@
-"""What the guards read of a message, at the edges."""
+"""How the guards read a message, at the edges."""
 
 import inspect
 import sys
@@ -26,7 +26,7 @@ def test_a_pointer_has_at_most_eight_steps() -> None:
 
 
 def test_however_full_the_stack_is_a_change_is_a_violation() -> None:
-    """What nests deeply may find the rest of the stack too short: to be read, or to be compared."""
+    """A deep message may find the rest of the stack too short: to be read, or to be compared."""
     old, new = (
         Raw(b'{"sessionId":"s","x":' + b"[" * DEPTH + n + b"]" * DEPTH + b"}") for n in (b"1", b"2")
     )

@@ -1,4 +1,5 @@
-"""Every attack along every road: what no guard lets pass in the chain passes nowhere else."""
+"""Every attack along every road: an act that no guard lets pass in the chain passes nowhere
+else."""
 
 import pytest
 
