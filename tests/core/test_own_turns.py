@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Send, Serve
+from conductor.core import Closure, Component, Entry, Send, Serve
 from conductor.core import state as state_module
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.own_turns import MARK, MOST_TURNS
+from conductor.core.policy.key_table import STOP
 from conductor.core.state import Visit
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
 from tests.core.policy.test_hosts import ABOVE, host
@@ -315,6 +316,17 @@ def test_a_prompt_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
 
 
 # -- the end of a turn -----------------------------------------------------------------------------
+
+
+def test_what_a_message_lets_go_on_does_not_take_its_number() -> None:
+    with two(logging=True) as pb:
+        pb.router.receive("f", b"c" + dump(begin()))
+        waits = request("own", PROMPT, prompt("mine"))
+        first = [one for one in pb.router.receive("g", b"s" + dump(waits)) if type(one) is Entry]
+        entries = [one for one in pb.router.receive("client", dump(stop())) if type(one) is Entry]
+        numbers = {one.method: one.number for one in (*first, *entries) if one.method}
+        assert numbers.keys() == {PROMPT, STOP}
+        assert numbers[PROMPT] < numbers[STOP]
 
 
 def test_a_session_that_is_closed_has_no_turns() -> None:

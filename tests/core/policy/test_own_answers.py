@@ -196,3 +196,18 @@ def test_version_2_says_by_whom_a_turn_is_refused(meta: Json, named: Json) -> No
         pb << ("client", result("a", {"messageId": Hole("m")}))
         told = {"sessionId": "S", "update": {**idle, "_meta": named}}
         pb << ("client", notification("session/update", told))
+
+
+@pytest.mark.parametrize("member", ["result", "error"])
+def test_who_refuses_to_load_a_session_has_not_opened_that(member: str) -> None:
+    opens = "down:session/load:carry+amend+answer"
+    setup = {"sessionId": "L", "cwd": "/work", "mcpServers": []}
+    with chain_of(guest(opens, grants="sessions")) as pb:
+        pb >> ("client", request("l", "session/load", setup))
+        pb << ("g", "p", request(Hole("g-l"), "session/load", setup))
+        said = {"result": {}} if member == "result" else {"error": {"code": 5, "message": "no"}}
+        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-l"), **said})
+        wanted = result("l", {}) if member == "result" else signed("l", "g: no", 5)
+        pb << ("client", wanted)
+        owner = pb.router.sessions.find("L").opened_by
+        assert owner == ("g" if member == "result" else "")

@@ -16,6 +16,7 @@ from conductor.spec.consent import question, wishes
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.tools import shown
 from conductor.spec.manifest import section
+from conductor.spec.paths import MANIFEST
 from tests.places import PASSTHROUGH
 
 HEAD = 'name = "EVIL_NAME"\nversion = "EVIL VERSION"\ndescription = "EVIL WORDS"\nfile = "p.wasm"\n'
@@ -133,6 +134,17 @@ def test_what_was_agreed_to_runs_and_nothing_else_does() -> None:
     assert held.changed()
     embed(HEAD + "[rights]\nclock = 'x'\n")
     assert held.renewed() == ([spec], True)
+
+
+def test_a_program_stays_while_its_folder_is_trusted(here: Path) -> None:
+    (here / "program").mkdir()
+    (here / "program" / MANIFEST).write_text('name = "program"\ncommand = ["cat"]\n')
+    trust.trust_folder(str(here / "program"), own=True)
+    held, chain = agreements(), [resolve("./program/"), resolve("./p.wasm")]
+    held.settled(chain)
+    assert held.renewed() == (chain, False)
+    trust.change(lambda store: store.folders.clear())
+    assert held.renewed() == (chain[1:], True)
 
 
 @pytest.mark.usefixtures("here")
