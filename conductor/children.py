@@ -128,7 +128,7 @@ def run_as(name: str) -> None:
     """From now on programs run as another user of this machine.
 
     Raises:
-        UsageError: There is no such user, or this process cannot start programs as another one.
+        UsageError: There is no such user, or this process cannot start programs as another user.
     """
     from conductor.errors import UsageError
 

@@ -54,7 +54,7 @@ _KEY_BYTES: Final = _KEY.encode()
 _KEY_BEGINS: Final = "-----BEGIN "
 _KEY_ENDS: Final = "-----END "
 _KEY_LINES: Final = 200
-"""Lines that a private key has, at most: one without an end must not hide all that follows."""
+"""The most lines of a private key: a key without an end must not hide all further lines."""
 
 _SPACES: Final = "Zs"
 _MARKS: Final = ("Mn", "Me")
@@ -145,8 +145,8 @@ class ComponentError(ConductorError):
 class RequestError(ConductorError):
     """A request was answered with an error.
 
-    Raised for an error that the chain answered; a handler of requests of the chain raises it to
-    answer with one.
+    Raised for an error that the chain answered; a handler of the chain's requests raises it to
+    answer with an error.
 
     Attributes:
         code: The code of JSON-RPC.
@@ -294,7 +294,7 @@ def marked(text: str) -> str:
 
 
 def one_line(text: object, most: int = 200) -> str:
-    """Any value as one short line that is safe to show; null is an empty one.
+    """Any value as one short line that is safe to show; null is an empty line.
 
     A long line loses the secrets of known shape before the cut: the log and a report look for them
     afterwards, and half a secret has no shape.

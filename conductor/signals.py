@@ -2,7 +2,7 @@
 
 uvloop's `add_signal_handler` may call twice for one signal: it counts a signal by Python's handler
 and by the byte that wakes the loop, and the byte may come one turn later. A second Ctrl-C ends many
-commands at once, so one must count as one.
+commands at once, so one Ctrl-C must count once.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def opened(method: str, params: Raw | UnsetType) -> tuple[str, str, Raw | UnsetT
         try:
             inner = dialects.unwrap(params)
         except Malformed:
-            return "p", method, params  # no envelope after all: the predecessor gets it as it is
+            return "p", method, params  # no envelope after all: the predecessor gets it unchanged
         if inner.peer:
             return "s", method, params  # as a guest writes it
         return "s", inner.method, inner.params

@@ -229,7 +229,7 @@ class Matcher:
 
 
 def _with_id(side: bytes, line: bytes, id_: Any) -> bytes:
-    """The line with another id; all else stays as it is written."""
+    """The line with another id; the rest stays as it was written."""
     held = read_members(line[len(side) :])
     assert held is not None
     return side + bytes(write_members({**held, "id": msgspec.Raw(_dumps(id_))}))
@@ -241,7 +241,7 @@ def _dumps(value: Any) -> bytes:
 
 
 def _message(line: bytes) -> tuple[bytes, dict[str, Any] | None]:
-    """The side byte, if there is one, and the message, if it is one."""
+    """The side byte, if there is one, and the message, if the line is a message."""
     side, text = sides.split(line)
     try:
         message = json.loads(text)

@@ -346,7 +346,7 @@ class Attached(Talk):
 
 
 def _show(sessions: list[LiveSession], place: str, *, as_json: bool) -> None:
-    """Prints the live sessions of a server, and who has each."""
+    """Prints the live sessions of a server, and the clients of each."""
     if as_json:
         report.say_json(
             [
@@ -361,7 +361,7 @@ def _show(sessions: list[LiveSession], place: str, *, as_json: bool) -> None:
 
 
 def _table(sessions: list[LiveSession]) -> list[str]:
-    """The sessions with their numbers, and who has each."""
+    """The sessions with their numbers, and the clients of each."""
     rows = [("", "session", "state", "folder", "clients")]
     for number, one in enumerate(sessions, 1):
         clients = ", ".join(f"{client.shown} {client.role}" for client in one.clients)

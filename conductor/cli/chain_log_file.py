@@ -35,7 +35,7 @@ waits for the first entries."""
 _FLAGS: Final = os.O_RDWR | os.O_APPEND
 
 Complain = Callable[[str], None]
-"""Takes the reason why there is no log file, or no longer one."""
+"""Takes the reason why there is no log file, or no log file any more."""
 
 
 class LogFile:

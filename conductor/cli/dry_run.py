@@ -25,7 +25,7 @@ def show(parsed: Parsed) -> int:
 
 
 def lines(plan: Plan) -> Iterator[str]:
-    """The components in order, then the options that somebody set, each with who set it."""
+    """The components in order, then the options that somebody set, each with its setter."""
     for spec in plan.components:
         yield one_line(f"{plan.role(spec)} {spec.name}: {shown(spec.source)}", 1000)
         found = origins.of(spec)

@@ -44,7 +44,7 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
     ),
     "cancelled": (EXIT_FAILED, "a component of the chain cancelled the turn", ""),
 }
-"""Stop reason -> exit code, error, hint; without one, the log says more."""
+"""Stop reason -> exit code, error, hint; without a hint, the log says more."""
 
 
 def run(started: Started, asked: Asked) -> int:

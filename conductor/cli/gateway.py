@@ -60,7 +60,7 @@ class _Gateway(Serving):
         self._part: Gateway | None = None
 
     async def owners(self, gate: Gate) -> Ownership:
-        """Rooms know who has which session."""
+        """The rooms know the owners of sessions."""
         from conductor.fleet.bus import Bus
         from conductor.fleet.gateway import Gateway
         from conductor.serve.owners import Owners

@@ -66,7 +66,7 @@ def locked(spec: Spec) -> Locked:
 
 
 def _plans(spec: Spec) -> list[Plan]:
-    """The component alone, as a proxy and, if it may be one, as an agent."""
+    """The component alone, as a proxy and, if it may be an agent, as an agent."""
     modes = ["proxy"] if spec.sandboxed else ["proxy", "agent"]
     return [Plan(components=(spec,), options=Options(), mode=mode) for mode in modes]
 

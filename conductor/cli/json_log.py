@@ -20,7 +20,7 @@ _MOST: Final = 64 * 1024
 
 
 def entry(text: str, level: str, component: str, further: dict[str, Any]) -> bytes:
-    """One line: `ts`, `level`, `component` (or `conductor`), `text`, and `further` ones."""
+    """One line: `ts`, `level`, `component` (or `conductor`), `text`, and `further` fields."""
     now = time.time()
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
     fields: dict[str, Any] = {
@@ -82,7 +82,7 @@ class Prints(io.TextIOBase):
         return int(self._under.fileno())
 
     def isatty(self) -> bool:
-        """No person reads it as it is."""
+        """The stream is not for people."""
         return False
 
 

@@ -156,7 +156,7 @@ _SENTENCES: Final = {
 
 
 def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
-    """The rows of a record; the first one has `begin`, its time, in front."""
+    """The rows of a record; the first row has `begin`, its time, in front."""
     event, who = record["event"], one_line(str(record.get("component", "")), 60)
     text = str(record.get("text", ""))
     named = "" if f"`{who}`" in text else who

@@ -19,7 +19,7 @@ _NARROWEST: Final = 20
 _ROOM: Final = 36
 """Columns that an explanation needs beside its word. With less it stands below."""
 _MOST_WORD: Final = 28
-"""Columns of the words. A longer one has its explanation below."""
+"""Columns of the words. A longer word has its explanation below."""
 
 _SENTENCE: Final = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 _PAUSE: Final = re.compile("[:;] ")
@@ -68,7 +68,7 @@ def columns() -> int:
 
 
 def laid_out(page: Page) -> str:
-    """The page for standard output: as wide as it is, with colours where it shows them."""
+    """The page for standard output: in its width, with colours if it shows colours."""
     width = columns()
     blocks = [wrapped(f"Usage: {page.usage}", width, "  ")] if page.usage else []
     blocks += _paragraphs(page.text, width)
@@ -102,7 +102,7 @@ def _fits(entry: Entry) -> bool:
 
 
 def _paragraphs(text: str, width: int) -> list[str]:
-    """Paragraphs; indented ones that follow each other are one block."""
+    """Paragraphs; indented paragraphs that follow each other are one block."""
     blocks: list[str] = []
     indented = False
     for paragraph in filter(str.strip, text.split("\n\n")):

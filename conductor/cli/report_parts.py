@@ -1,7 +1,7 @@
 """The parts of a report (`conductor doctor --report`), each a heading and a text for strangers.
 
-All goes through `_clean`: no secret of known shape or name, no value of a variable whose name says
-that it is one, neither the user's name nor their home folder, nothing that a terminal obeys.
+All goes through `_clean`: no secret of known shape or name, no value of a variable with the name of
+a secret, neither the user's name nor their home folder, nothing that a terminal obeys.
 """
 
 from __future__ import annotations

@@ -445,8 +445,8 @@ class Started(Owner):
         self.log.say("info", "conductor", text)
 
     def sources(self) -> Sequence[str]:
-        """The files that `respec` reads beside the components' own: a change of one is a reload
-        with `--reload`."""
+        """The files that `respec` reads beside the components' own files: a change of such a file
+        is a reload with `--reload`."""
         # A project's file counts again once the user trusts its new content.
         return (*self._files, paths.trust()) if self._files else ()
 

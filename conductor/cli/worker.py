@@ -132,7 +132,7 @@ class _Worker(Serving):
             )
 
     async def owners(self, gate: Gate) -> Ownership:
-        """All workers know who has which session."""
+        """All workers know the owners of sessions."""
         from conductor.fleet.bus import Bus
         from conductor.fleet.worker import Worker
 

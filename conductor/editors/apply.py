@@ -30,7 +30,7 @@ _TRIES: Final = 10
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A file of settings as it is."""
+    """A file of settings at one moment."""
 
     path: str
     """The path, as the editor names it."""
@@ -186,7 +186,7 @@ def _missing(path: str) -> list[str]:
 
 
 def _drop(folders: list[str]) -> None:
-    """Removes folders that `setup` has made, up to the first one with something in it."""
+    """Removes folders that `setup` has made, up to the first folder that is not empty."""
     with contextlib.suppress(OSError):
         for folder in folders:
             os.rmdir(folder)
@@ -272,7 +272,7 @@ def _put(fresh: str, content: bytes, snapshot: Snapshot) -> None:
 def _remove(fresh: str, snapshot: Snapshot) -> None:
     """Removes the file that was read, by the name `fresh`.
 
-    Raises `OSError`, and `_ChangedError` where it is another one: that one is back in its place.
+    Raises `OSError`, and `_ChangedError` if it is another file: it is back in its place then.
     """
     with contextlib.suppress(FileNotFoundError):
         os.replace(snapshot.real, fresh)
@@ -311,8 +311,8 @@ def _compare(snapshot: Snapshot) -> None:
 
 
 def _backup(snapshot: Snapshot) -> str:
-    """Keeps the file as it is, unless it was kept so before; the copy's path. Raises
-    `UsageError`."""
+    """Keeps a copy of the present file, unless there is such a copy; returns the copy's path.
+    Raises `UsageError`."""
     assert snapshot.content is not None
     digest = hashlib.sha256(os.fsencode(snapshot.path) + b"\0" + snapshot.content).hexdigest()[:12]
     name = f"{digest}-{os.path.basename(snapshot.path)}"

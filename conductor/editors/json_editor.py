@@ -42,7 +42,7 @@ class Shape(msgspec.Struct, frozen=True):
     read: Callable[[dict[str, Any]], Launch | None]
     """The launch of an entry; None if it has no command of its own."""
     write: Callable[[dict[str, Any], str, Launch], dict[str, Any]]
-    """An entry that starts something, made from a present one (or an empty one) and its name."""
+    """An entry with a launch, made from a present entry (or an empty one) and its name."""
     key: Callable[[str], str] = str
     """The key of a name in the file."""
     listed: bool = False
@@ -135,7 +135,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _found(self, holder: Value | None, name: str) -> Slot | None:
-        """The entry with a name; of several the last one, which counts."""
+        """The entry with a name; of several entries the last one, which counts."""
         key = self.key(name)
         found = None
         for slot in (holder.slots if holder is not None else None) or ():
@@ -477,7 +477,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _typed(name: str) -> str:
-    """The name of an entry, as it is typed in a shell."""
+    """The name of an entry, as the user types it in a shell."""
     return shlex.quote(one_line(name))
 
 

@@ -304,7 +304,7 @@ def cut(text: str, where: Value, slot: Slot) -> str:
     elif slot.comma:
         end = rest.end()
     before = where.slots[at - 1].comma if at and not slot.comma else 0
-    if before:  # ours was the last one: without it the comma in front would be too many
+    if before:  # our value was the last one: without it the comma in front would be too many
         return text[: before - 1] + text[before:start] + text[end:]
     return text[:start] + text[end:]
 

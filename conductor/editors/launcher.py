@@ -68,7 +68,7 @@ def _is_of_this_python(script: str) -> bool:
 
 
 def _lasting(path: str) -> str:
-    """The path itself. Raises `UsageError` for one in a cache, which is emptied now and then:
+    """The path itself. Raises `UsageError` for a path in a cache, which is emptied now and then:
     `uvx` and `pipx run` start programs from there."""
     caches = [os.path.expanduser(each) for each in ("~/.cache", "~/Library/Caches")]
     caches += [os.environ.get(name, "") for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR")]
@@ -84,7 +84,7 @@ def _lasting(path: str) -> str:
 
 
 def starts_conductor(words: list[str]) -> bool:
-    """Whether a command starts a conductor, this or another one."""
+    """Whether a command starts a conductor, this one or another."""
     if "agent" not in words[1:]:  # another program of this name
         return False
     if os.path.basename(words[0]) in (_NAME, f"{_NAME}-acp"):

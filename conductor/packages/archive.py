@@ -294,7 +294,7 @@ _END: Final = struct.Struct("<4s4H2LH")
 _END_MARK: Final = b"PK\x05\x06"
 _LARGE_MARK: Final = b"PK\x06\x07"
 _LARGE: Final = 20
-"""Bytes of the record that archives of more than 4 GiB have before their last one."""
+"""Bytes of the record that archives of more than 4 GiB have before their last record."""
 
 _ENTRY: Final = 2048
 """Bytes of the directory for each entry."""

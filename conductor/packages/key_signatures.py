@@ -116,7 +116,7 @@ def check_stated(kind: str, payload: bytes, content: bytes) -> None:
 
 
 def bundle(content: bytes, key: str) -> bytes:
-    """A bundle with the signature of a manifest by a private key, as cosign writes one.
+    """A bundle with the signature of a manifest by a private key, in the form of cosign.
 
     Args:
         content: The manifest.

@@ -84,7 +84,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Outside(msgspec.Struct, frozen=True):
-    """A component had an effect outside of the chain, or was refused one, or it failed."""
+    """A component had an effect outside of the chain, or was refused it, or failed at it."""
 
     component: str
     what: str
@@ -157,7 +157,7 @@ class Sink(Generic[Taken_contra]):
 
     @property
     def behind(self) -> int:
-        """Bytes that it has taken and that wait for somebody who is slow; 0 once it was dropped."""
+        """The bytes that it has taken and that wait for a slow reader; 0 once it was dropped."""
         return 0
 
     def drop(self) -> str:

@@ -104,12 +104,12 @@ class Configuration:
         return now if (now := self.params()) != before else None
 
     def params(self) -> bytes:
-        """The params of `configure`, with the file as it is now. Raises `ConductorError`."""
+        """The params of `configure`, with the present file. Raises `ConductorError`."""
         self._good = json_text.encode(configuration(self._spec))
         return self._good
 
     def last_good(self) -> bytes:
-        """The params as of now, or else the last good ones. Raises `ConductorError` without any."""
+        """The present params, or else the last good ones. Raises `ConductorError` without any."""
         try:
             return self.params()
         except ConductorError:

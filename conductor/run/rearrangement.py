@@ -208,7 +208,7 @@ class Rearrangement:
         except ComponentError as error:
             self._log("error", each.name, f"{_UNUSED}{error.text}")
             return each
-        component = self._runtime.router.peers[each.name].component  # as it is set by now
+        component = self._runtime.router.peers[each.name].component  # with its present settings
         return msgspec.structs.replace(each, component=component, transport=transport)
 
     async def _attempt(self, specs: Sequence[Spec], mark: object) -> bool:

@@ -100,7 +100,7 @@ class Runtime:
         self.owner = owner or Owner()
         self.log = records.log
         self.rearrangement: Rearrangement | None = None
-        """Made once the components are to be others, or one is paused."""
+        """Made once the components are to change, or a component is paused."""
         self._pauses: Pauses | None = None
         self._hands_on = False
         """Whether the log hands on its entries soon."""
@@ -157,7 +157,7 @@ class Runtime:
         return ChainOutboxes(self.router, perform, self.connections.held, room, entry)
 
     def _heed_audit_rule(self) -> None:
-        """The chain ends where it may not run without an audit, and one can be written no more."""
+        """Has the chain end once no audit can be written, if it may not run without an audit."""
         if self.options.audit_rule:
             for sink in self.records.entries.sinks:
                 sink.must_last(self._unrecorded)

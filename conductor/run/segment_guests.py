@@ -316,7 +316,7 @@ class SegmentGuests:
 
 
 def _ended(name: str) -> wasm_host.GuestError:
-    """The error of a guest that ended without one, as a WASI program may."""
+    """The error of a guest that ended without an error, as a WASI program may."""
     return wasm_host.GuestError(
         "deliver",
         f"{name} has ended by itself",

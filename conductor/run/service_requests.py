@@ -134,8 +134,8 @@ class ServiceRequests:
         return relayed
 
     def judge(self, judged: JudgedFolder) -> None:
-        """The client may have asked for a session: reports one in a folder that the chain was not
-        chosen for."""
+        """The client may have asked for a session: reports a session in a folder that the chain was
+        not chosen for."""
         sessions = self._router.sessions
         if sessions.setups != self._judged:
             self._judged = sessions.setups

@@ -84,7 +84,7 @@ def child_command(main: str = "conductor.run.segment_start", *early: str) -> lis
 
 
 def start(arguments: list[str]) -> None:
-    """Starts the host if the command line looks as if it needed one."""
+    """Starts the host if the command line looks as if it needed a host."""
     global _started  # noqa: PLW0603 - one per process, until `launch` takes it
     if "isolation=inline" in arguments:
         return  # guests will run in this process

@@ -169,7 +169,7 @@ class Supervisor:
         return successor is not None and successor.closure is None
 
     async def _restart(self, name: str, delay: float, care: _Care) -> None:
-        async with care.place:  # as long as it is held, the component stays in the chain
+        async with care.place:  # while the lock is held, the component stays in the chain
             if care is not self._cares.get(name):
                 return  # it left before that
             care.build = stamp(self._planned[name].files)

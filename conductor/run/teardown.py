@@ -204,7 +204,7 @@ def with_setters(component: Component, reason: Closure, *, starting: bool) -> Cl
     Args:
         component: The component, or the host of the guest that the reason is about.
         reason: The reason.
-        starting: Whether it has yet to take its role; so has a guest that got no delivery at
+        starting: Whether it has yet to take its role; true also for a guest that got no delivery at
             all.
     """
     name = str(reason.data.get("component", component.name))

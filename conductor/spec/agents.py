@@ -1,6 +1,6 @@
 """The known agents: the command of each, how it is installed, how its user logs in, its quirks.
 
-A word of a chain that is neither configured nor a component may be the id or an alias of one:
+A word of a chain that is neither configured nor a component may be the id or an alias of an agent:
 `opencode` means `opencode acp` (`conductor.spec.catalog`). Nothing here is ever installed or logged
 in by conductor: it names the command, and the user runs it. The facts come from the agents' own
 documents, from the ACP registry and from acpx in November 2026; `tests/e2e/peers/agents.py` tries

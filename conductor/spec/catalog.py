@@ -88,7 +88,7 @@ class _Names(msgspec.Struct, frozen=True):
         return _placed_error(error, self.set_by(option)) if written else error
 
     def known(self) -> list[str]:
-        """Every name that there is, for the hint about an unknown one."""
+        """Every name that there is, for the hint about an unknown name."""
         config = self.config
         from conductor.spec import installed
 
@@ -150,7 +150,7 @@ def at(path: str) -> Spec:
 
 
 def may_be(word: str) -> bool:
-    """Whether a word can be a component: there is one, or a known agent of the name."""
+    """Whether a word can be a component: there is a component, or a known agent, of this name."""
     from conductor.spec import agents
 
     if agents.named(word) is not None:
@@ -432,7 +432,7 @@ def _of_path(word: str) -> Spec | None:
 
 
 def _of_name(word: str, names: _Names) -> Spec:
-    """An installed component, else a bundled one, else a known agent, else a program."""
+    """An installed component, or else a bundled component, a known agent or a program."""
     installed = _of_installed(word)
     if installed is not None:
         if names.note is not None:

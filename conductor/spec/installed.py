@@ -67,7 +67,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str = ""
     """The file that runs, below the folder of its content; empty: the folder itself."""
     release: str = ""
-    """Its version, if it names one."""
+    """Its version, if its manifest names a version."""
     called: str = ""
     """The name in its manifest, if it has a manifest."""
     signer: Signer | None = None

@@ -76,7 +76,7 @@ def of_chains(components: Sequence[str | Written], config: Config) -> dict[str, 
 
 
 class Setting(NamedTuple):
-    """An option as it is set."""
+    """An option with its value."""
 
     value: Any
     """As the command line reads it."""
@@ -146,7 +146,7 @@ def _served(row: Option, written: WrittenOption) -> Any:
         return _typed(row, written)
     texts = written.value
     if isinstance(texts, str) and written.origin.startswith("command line"):
-        texts = [texts]  # one is written like any other value
+        texts = [texts]  # a single value is written like any other value
     if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
         raise ValueError("it is a list of texts")
     return tuple(texts)

@@ -251,7 +251,7 @@ _limited = partial(Option, panel="Limits")
 _output = partial(Option, panel="Output")
 
 _ONE_WRITER: Final = ("proxy",)
-"""A conductor within another one must not write to the file that the outer one writes."""
+"""A conductor within another conductor must not write to the file that the outer one writes."""
 
 _SERVE: Final = ("serve",)
 _CLIENTS: Final = ("serve", "fleet gateway")

@@ -115,7 +115,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     control: str = "on"
     """Whether the chain has a control socket: `on` or `off`."""
     log_file: str | None = None
-    """The log file; `none`: none; None: a new one in the user's folder of logs."""
+    """The log file; `none`: no log file; None: a new file in the user's folder of logs."""
     log_format: str = "text"
     """How standard error gets the log: `text` for people, or `json`."""
     peer: tuple[str, ...] = ()

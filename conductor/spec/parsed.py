@@ -44,7 +44,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     """`agent`, `proxy`, or `auto`: the first message received decides."""
     components: list[str | Written]
-    """The last one is a `Written` if it is the command behind `--`."""
+    """The last component is a `Written` if it is the command behind `--`."""
     dialect: str | None = None
     log: str = "warning"
     options: Options

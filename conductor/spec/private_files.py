@@ -114,7 +114,7 @@ def alone(path: str, wait: float | None = None) -> Iterator[None]:
 
 def _in_loop() -> bool:
     """Whether this thread runs an event loop."""
-    asyncio = sys.modules.get("asyncio")  # who has not loaded it runs none
+    asyncio = sys.modules.get("asyncio")  # a process that has not loaded asyncio runs no loop
     if asyncio is None:
         return False
     try:

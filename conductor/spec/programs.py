@@ -117,7 +117,7 @@ def first_of(programs: Iterable[str]) -> str | None:
 def name_of(words: Sequence[str]) -> str:
     """A name for a command: its script or program, not the interpreter that runs it.
 
-    Neither code nor the value of a variable is one: it may hold a secret.
+    Neither code nor the value of a variable is used as a name: it may hold a secret.
     """
     for before, word in zip(("", *words), words, strict=False):
         if _CODE.match(before):

@@ -232,7 +232,7 @@ class _Pass:
         return self.clean(value, level, searched)
 
     def _accounts(self, value: Raw) -> Raw:
-        """Accounts of `auth/status` without their texts; anything else as it is."""
+        """Accounts of `auth/status` without their texts; any other value unchanged."""
         entries = _decoded(_list, value) or []
         accounts = [held for one in entries if "label" in (held := _decoded(_members, one) or {})]
         if len(accounts) < len(entries) or not entries:

@@ -84,7 +84,7 @@ def prune(folder: str, rule: Rule) -> list[Kept]:
 
 
 def remove(folder: str, kept: Iterable[Kept]) -> list[Kept]:
-    """Removes these files, but none that is in use; returns the removed ones. Raises `OSError`."""
+    """Removes these files, except files in use; returns the removed ones. Raises `OSError`."""
     with _opened(folder) as fd:
         return _remove(fd, list(kept))
 

@@ -81,7 +81,7 @@ def environment(spec: Spec, traceparent: str = "") -> dict[str, str]:
 
     Args:
         spec: The program.
-        traceparent: Its variable TRACEPARENT, unless the user wrote one; empty: as in ours.
+        traceparent: Its variable TRACEPARENT, unless the user wrote one; empty: conductor's own.
 
     Raises:
         UsageError: A secret is not there.

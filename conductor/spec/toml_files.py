@@ -268,8 +268,8 @@ def _mistake(tables: dict[str, Any], struct: type[msgspec.Struct], noun: str) ->
         _model(struct).model_validate(tables)
     except pydantic.ValidationError as refused:
         errors = refused.errors(include_url=False, include_context=False, include_input=False)
-        # A value that fits no member of a union has an error for each: the deepest one is about the
-        # member that was meant.
+        # A value that fits no member of a union has an error for each member. The deepest error is
+        # about the member that was meant.
         at, error = max(
             ((_known(tables, error["loc"]), error) for error in errors), key=lambda it: len(it[0])
         )

@@ -41,7 +41,7 @@ Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LAST)]
 class TrustedFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A folder that is trusted with everything in it.
 
-    The path alone names no folder: where the folder has gone, another one may take its path.
+    The path alone names no folder: where the folder has gone, another folder may take its path.
     """
 
     since: Seconds

@@ -76,7 +76,7 @@ class Extern(ctypes.Structure):
 
 
 class _ValueUnion(ctypes.Union):
-    # References are the largest values; nobody here reads one.
+    # References are the largest values; nothing here reads a reference.
     _fields_: ClassVar = [
         ("i32", ctypes.c_int32),
         ("i64", ctypes.c_int64),

@@ -132,7 +132,7 @@ class Import:
 
 
 class Module(_Owned):
-    """A compiled module; compiles `wasm`, the bytes of one."""
+    """A compiled module; compiles `wasm`, the bytes of a module."""
 
     def __init__(self, engine: Engine, wasm: bytes) -> None:
         self._take(LIBRARY.wasmtime_module_new, engine.pointer, wasm, len(wasm))

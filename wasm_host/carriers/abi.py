@@ -1,7 +1,7 @@
 """Checks on the lines that cross the channel (docs/architecture.md): sides, sizes, count, depth.
 
-Everything here runs for each delivery of each guest, so each check has a first test of a few
-hundred nanoseconds that settles the usual message, and an exact one for the rest.
+Everything here runs for each delivery of each guest. So each check has a first test of a few
+hundred nanoseconds that settles the usual message, and an exact test for the rest.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ HOSTILE: Final[dict[str, Numbers]] = {
     "syslog": (103, 116),
     "quotactl": (179, 60),
 }
-"""Never made by accident: code that makes one has taken over the process, which ends at once."""
+"""Calls that nobody makes by accident: their caller has taken over the process, which ends."""
 
 ABSENT: Final[dict[str, Numbers]] = {
     "clone3": (435, 435),

@@ -200,7 +200,7 @@ class ScriptedEnd:
         params: bytes | None = None,
         id: bytes | None = None,  # noqa: A002 - JSON-RPC's name
     ) -> ScriptedRequest:
-        """Sends a request; under an id of its own, unless one is given."""
+        """Sends a request; under an id of its own, unless an id is given."""
         if id is None:
             self._count += 1
             id = b"%d" % (1000 + self._count)  # noqa: A001 - as above

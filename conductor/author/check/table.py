@@ -30,7 +30,7 @@ class Check(msgspec.Struct, frozen=True):
     needs: str = ""
     """`guest`, `channel guest` or `program`: other kinds are skipped."""
     limits: dict[str, int] = {}
-    """Limits it is tried under, unless the user set lower ones."""
+    """The limits of the component in this check, unless the user set lower ones."""
     loose: dict[str, int] = {}
     """Limits that are widened to this unless the user set them: the check is not about those."""
     tight: dict[str, int] = {}

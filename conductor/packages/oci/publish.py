@@ -86,7 +86,7 @@ def _tagged(where: str, version: str) -> Reference:
 
 
 def signed(to: Reference, made: Made, others: tuple[Made, ...], sign_with: str) -> Publication:
-    """The publication of an artifact, with its signature by the private key in a file, if one is
+    """The publication of an artifact, with its signature by the private key in a file, if a file is
     named. Raises `UsageError`."""
     if not sign_with:
         return Publication(to, made, others)

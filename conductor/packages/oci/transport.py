@@ -1,8 +1,8 @@
 """Requests to one registry, within one deadline, with the login where it belongs.
 
 A login is sent to the registry itself and to the token service that it names, if that is the same
-host or one below it (`auth.docker.io` for `docker.io`), and nowhere else; a registry that goes on
-refusing is asked no third time. `conductor.packages.download` bounds the rest.
+host or a host below it (`auth.docker.io` for `docker.io`), and nowhere else. A registry that goes
+on refusing is asked no third time. `conductor.packages.download` bounds the rest.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _offers(path: str) -> list[Offer]:
 
 
 def _read(path: str, digest: str) -> bytes:
-    """The bytes of a file, which must have this digest if there is one."""
+    """The bytes of a file, which must have this digest if a digest is given."""
     data = untrusted_files.read(path, archive.BOUNDS.unpacked)
     now = digests.of_bytes(data)
     if digest not in ("", now):

@@ -18,7 +18,7 @@ _MARKED = ("./", "../", "~/")
 
 
 def path(text: str, here: str) -> str:
-    """A path as an absolute one; a `/` at its end stays."""
+    """The absolute form of a path; a `/` at its end stays."""
     return os.path.join(here, os.path.expanduser(text).removeprefix("./"))
 
 

@@ -75,7 +75,7 @@ class Written(msgspec.Struct, frozen=True):
     what: str | dict[str, Any] | list[str]
     """As on a command line, as an object, or a command as its words."""
     here: str = ""
-    """The folder that its relative paths start from; empty: the current one."""
+    """The folder that its relative paths start from; empty: the current folder."""
     origin: str = ""
     """`FILE, line N`; empty: the command line."""
     when: When | None = None
@@ -99,7 +99,7 @@ class WrittenOption(msgspec.Struct, frozen=True):
     origin: str
     """`FILE, line N`, or the name of a variable."""
     here: str = ""
-    """The folder that a relative path in it starts from; empty: the current one."""
+    """The folder that a relative path in it starts from; empty: the current folder."""
 
 
 class NamedChain(msgspec.Struct, frozen=True):

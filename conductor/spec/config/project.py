@@ -218,7 +218,7 @@ def _deep(folder: str) -> list[str]:
 
 
 def _inner(folder: str, part: str) -> list[str]:
-    """The folders within another one whose names a pattern stands for."""
+    """The folders within another folder whose names match a pattern."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return []
     glob = scopes.compile_glob(part)

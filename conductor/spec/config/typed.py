@@ -148,7 +148,7 @@ def _joined(lower: WrittenOption | None, upper: WrittenOption) -> WrittenOption:
 
 
 def _component(lower: Written | None, upper: Written) -> Written:
-    """A component of a file, some of whose options the command line sets; or another one."""
+    """A component of a file, some of whose options the command line sets; or a new component."""
     if lower is None or not isinstance(lower.what, dict) or not isinstance(upper.what, dict):
         return upper
     if upper.what.keys() & {*syntax.KINDS}:

@@ -47,7 +47,7 @@ class Agreements:
     def settled(self, specs: Sequence[Spec]) -> list[Spec]:
         """The components with everything that was agreed to.
 
-        A change of the store stays one: only `renewed` knows how to take rights away at once.
+        `changed` still reports a change of the store: only `renewed` takes rights away at once.
         """
         self._components = list(specs)
         settled, now = self._settled()

@@ -44,7 +44,7 @@ def _entry(spec: Spec, plan: Plan, path: str) -> Entry:
     if role == "proxy":
         fields |= _allowed(spec)
         if spec.config:
-            # A reference shows nothing of its secret, and another one is another setting.
+            # A reference shows nothing of its secret, and another reference is another setting.
             clean = secrets.kept(redacted(spec.config), spec.config)
             config = json_text.encode(clean, order="sorted")
             fields["config"] = config.decode()

@@ -163,7 +163,7 @@ def _identity(spec: Spec) -> Spec:
 
 
 def _renamed(specs: Sequence[Spec], wanted: Sequence[Spec]) -> list[Spec]:
-    """The chain with other names for the user's components that have the name of a required one."""
+    """The chain; the user's components with the name of a required one have other names."""
     own = [_identity(spec) for spec in wanted]
     taken = [spec.name for spec in specs]
     reserved = {spec.name for spec in wanted}

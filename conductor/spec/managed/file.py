@@ -146,7 +146,7 @@ class Managed(msgspec.Struct, frozen=True):
         )
 
     def of_its_own(self, other: Managed) -> UsageError:
-        """The error for a machine with this policy, to which somebody brings another one."""
+        """The error for a machine with this policy, to which somebody brings another policy."""
         return UsageError(
             f"this machine has a policy of its own ({self.path}), and the bundle brings another "
             f"one ({other.path})",

@@ -23,7 +23,7 @@ and `openssl dgst -sign` write such files."""
 
 
 class OtherError(Exception):
-    """The entry does not allow the component. Without a text, it is about another one."""
+    """The entry does not allow the component. Without a text, it is about another component."""
 
 
 def allowed(entry: Entry, spec: Spec, place: str) -> Spec:

@@ -101,7 +101,7 @@ class Manifest(_Table, frozen=True, kw_only=True):
     config: dict[str, str | Setting] = {}
     """Its settings: a description each, or a table."""
     idle_without: list[str] = []
-    """Settings of which it needs at least one: without any it does nothing."""
+    """The component does nothing without at least one of these settings."""
     limits: dict[str, Any] = {}
     """Limits it needs, by their full names; stricter ones of the user's hold."""
     build: Build = Build()

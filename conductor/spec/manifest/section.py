@@ -43,7 +43,7 @@ def find(path: str) -> bytes | None:
 
 
 def embed(path: str, text: bytes) -> None:
-    """Puts a manifest into a module, in place of an earlier one. Raises `OSError`."""
+    """Puts a manifest into a module, in place of a former manifest. Raises `OSError`."""
     with untrusted_files.ordinary(path) as file:
         module = file.read()
         places = list(_places(file))

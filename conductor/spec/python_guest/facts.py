@@ -243,7 +243,7 @@ def _draws(nodes: list[tuple[str, ast.AST]]) -> Iterator[str]:
 
 
 def _made(node: ast.AST) -> Iterator[str]:
-    """The names that a statement gives to a proxy, or to a server of one."""
+    """The names that a statement gives to a proxy, or to a proxy's server."""
     if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if _name(node.value.func) in ("Proxy", "server"):
