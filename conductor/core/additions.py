@@ -204,9 +204,9 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 _NOTHING: Final = (0, 0)
-"""Of a block with nothing of the user's."""
+"""The user's part of a block that has nothing of the user's."""
 _ALL: Final = (0, 1 << 62)
-"""Of a block that is all the user's."""
+"""The user's part of a block that is all the user's."""
 
 
 def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | None:

@@ -78,14 +78,14 @@ class Component(msgspec.Struct, frozen=True):
     patience: float | None = None
     """Seconds that it has to take its role, whenever it is started; None: `HOLD_INITIALIZE`."""
     timed: bool = True
-    """Whether its first start has that time here: the conductor above a host has one for a guest
-    whose policy it enforces."""
+    """Whether its first start has this time here. If the conductor above a host enforces the policy
+    of a guest, that conductor has a time for the guest."""
     program: bool = False
     """Whether it counts as ended if it does not take its role at its first start; a guest stays, as
     long as the chain can do without it."""
     initialize_passes: bool = False
-    """Whether `initialize` goes past it although it has no policy here: a host none of whose guests
-    may take part in that."""
+    """Whether `initialize` goes past it although it has no policy here: it is a host, and none of
+    its guests may take part in the handshake."""
     limited: bool = False
     """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
     revived: bool = False
@@ -93,8 +93,8 @@ class Component(msgspec.Struct, frozen=True):
     logins: bool = True
     """Of an agent: whether the client can start its command for a login by terminal."""
     peer_agent: bool = False
-    """Whether it is an agent beside the chain: one that a component is the client of, or with which
-    a component may have sessions go on."""
+    """Whether it is an agent beside the chain: a component is its client, or may have sessions go
+    on with it."""
     ports: dict[str, bool] = {}
     """The peer agents it reaches, by name, and whether it has a policy there
     (`conductor.core.ports`). A host of guests has the ports of all of them."""

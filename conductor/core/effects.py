@@ -257,8 +257,8 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """The sender's name and its id; for a response see the target."""
     source_id: str | None = None
     target: str | None = None
-    """The receiver's name, and the id: of a request the component's own, of a response that of the
-    asker's request."""
+    """The receiver's name, and the id: for a request the component's own id, for a response the id
+    of the asker's request."""
     target_id: str | None = None
 
 

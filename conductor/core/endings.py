@@ -304,7 +304,8 @@ class Endings(Part):
             self.complains(peer, known, reason)
 
     def complains(self, peer: Peer, session: Session, reason: Closure) -> None:
-        """Version 2: tells why a turn is over whose prompt has its answer, in the agent's place."""
+        """Version 2: tells in the agent's place why a turn is over after the answer to its
+        prompt."""
         shows, below = self._parts.notifications.shows, self._parts.names.below(peer, session)
         title, more = reason.text, reason.hint
         shows(peer, below, "notice", severity="error", title=title, description=more)
@@ -341,7 +342,7 @@ class Endings(Part):
         """As `abandon`, but each answer names the peer that has not answered the request.
 
         Returns:
-            The first such reason; None if nothing was waited for.
+            The first reason; None: no request was open.
         """
         first: Closure | None = None
         for pending in self._open():

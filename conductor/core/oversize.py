@@ -25,7 +25,7 @@ _LAST_ID: Final = lazy_pattern(
     rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|null)\s*\}\s*\Z', re.DOTALL
 )
 _LOOKED_AT: Final = 65_536
-"""Bytes at the begin of a skipped line in which its id is looked for."""
+"""Bytes at the start of a skipped line in which its id is looked for."""
 _LAST_LOOKED_AT: Final = 2048
 """Bytes at the end of the line in which its id is looked for."""
 _ANSWERS: Final = (b"result", b"error")
@@ -119,14 +119,14 @@ def _short(answer: Message, why: str) -> bytes:
 
 
 def request_id(head: bytes) -> bytes | None:
-    """The id of a request, by the begin of its line; None: no id can be read, or it is no
+    """The id of a request, by the start of its line; None: no id can be read, or it is no
     request."""
     raw, following = _members(head[:_LOOKED_AT])
     return raw if following not in _ANSWERS else None
 
 
 def _read(peer: Peer, line: bytes, *, whole: bool) -> tuple[Lane, bytes | None, bytes]:
-    """Of a line, or of its begin: its lane, its id (None: none can be read), and the name of its
+    """Of a line, or of its start: its lane, its id (None: none can be read), and the name of its
     first member with a payload."""
     lane, head = _lane(peer, line[:_LOOKED_AT])
     raw, following = _members(head, line[-_LAST_LOOKED_AT:] if whole else b"")

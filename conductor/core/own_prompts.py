@@ -48,7 +48,7 @@ class OwnPrompts(Part):
 
         Args:
             here: in a host of guests, the host itself keeps the account: the conductor above cannot
-                know whose it is.
+            know the guest.
         """
         name, kind = self._whose(lane.peer, request, here=here)
         if not name:

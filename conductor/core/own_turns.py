@@ -192,7 +192,7 @@ class OwnTurns(Part):
         if member == b"error":
             session.does(WorkEvent.REFUSED)
         if begun and repeats(session, asked.key, body) and not asked.worked:
-            # It does not say again that it is idle, and everybody waits for that.
+            # The agent does not report again that it is idle, and everybody waits for this report.
             assert pending.target is not None
             shows = self._parts.notifications.shows
             shows(pending.target.peer, pending.session or "", STATE_KIND, state="idle")
@@ -229,7 +229,7 @@ class OwnTurns(Part):
             self._ask(QueuedTurn((peer, ""), known, session, False, nests, request, send))
 
     def _follow(self, request: Visit, session: Session, turn: QueuedTurn | None) -> None:
-        """Counts a prompt as one that runs, until it is over."""
+        """Counts a prompt as running, until it is over."""
         if self._hosted:
             return
         request.followers = (*request.followers, self.queue.prompted(session, turn))
@@ -284,8 +284,9 @@ class OwnTurns(Part):
         return given.held_prompt(session) is not None
 
     def has_again(self, lane: Lane, session: str | None) -> None:
-        """A component has the answer to a prompt that it sent by `lane`. If it holds one of the
-        user's with that, the turns that it waits for nest there: else each waits for the other."""
+        """A component has the answer to a prompt that it sent by `lane`. If it thereby holds a
+        prompt of the user's, the turns that it waits for nest there: else prompt and turns would
+        wait for each other."""
         if session is None or not self.queue.any or not self.holds(lane, session):
             return
         for turn in self.queue.turns():
@@ -323,8 +324,8 @@ class OwnTurns(Part):
                 self._end(turn)
 
     def cancelled(self, request: Visit) -> None:
-        """A request is cancelled by who has sent it: a prompt of a component's own that waits for a
-        turn goes nowhere; after one of the client's, components send no more of their own."""
+        """The sender of a request cancels it. A component's own prompt that waits for a turn goes
+        nowhere; after a prompt of the client's, components send no more prompts of their own."""
         if request.method == PROMPT and request.origin is self._exchange.upstream.p:
             self.own_prompts.user_stops(request.names)
         for turn in self.waiting(request):

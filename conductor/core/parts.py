@@ -54,8 +54,8 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
     logging: bool = False
     """Whether `Entry` effects are made."""
     tracing: bool = False
-    """Whether they are made, and name the messages that components without a policy pass on: these
-    components are watched for it."""
+    """Whether `Entry` effects are made that also name the messages which components without a
+    policy pass on. These components are watched for it."""
     audited: Collection[str] = ()
     """The components of which `Changed` effects are made."""
     owned: Mapping[str, Collection[str]] = {}

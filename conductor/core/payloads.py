@@ -28,7 +28,7 @@ _string: Final = lazy_pattern(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")(\s*+:)?', re.DOTA
 SHORTEST: Final = 128
 """Bytes of a text that is no longer than a reference."""
 _ESCAPED: Final = b"\\u00"
-"""The begin of an escape: it may stand for a letter of the prefix."""
+"""The start of an escape, which may stand for a letter of the prefix."""
 MOST: Final = 256 * 1024 * 1024
 """The most bytes of texts to which one component has references; beyond these it gets texts whole.
 Texts of notifications have a quarter of it; beyond that the oldest are forgotten."""

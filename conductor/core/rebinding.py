@@ -94,8 +94,8 @@ class Rebinding(Part):
         return wanted
 
     def _settle(self, asked: Rebind) -> None:
-        """Binds a session, once the other session has the settings that the user has made in
-        this."""
+        """Binds a session, once the other session has the settings that the user has made in this
+        one."""
         peer, wanted = asked.peer, asked.wanted
         lane, session, to = peer.p.other, wanted.sessionId, wanted.to
         aliases = lane.aliases or Aliases()

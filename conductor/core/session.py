@@ -24,7 +24,7 @@ MOST_PROMPTS: Final = 64
 
 
 class Beginning(Enum):
-    """The prompters of a session so far."""
+    """Who has prompted in a session so far."""
 
     NEW = "nobody"
     WORDED = "components alone"
@@ -384,7 +384,8 @@ class Session(msgspec.Struct, eq=False):
 
     @property
     def works(self) -> bool:
-        """Version 2: whether the agent works on a prompt. A turn that would nest waits for that."""
+        """Version 2: whether the agent works on a prompt. A turn that would nest waits until it
+        has."""
         return self.work is not Work.IDLE and not self.at_rest
 
     def does(self, event: WorkEvent) -> None:

@@ -195,7 +195,7 @@ class Seen(Follower, msgspec.Struct):
 
 
 class Forwarded(Follower, msgspec.Struct):
-    """A prompt by which a trusted program has passed on one that it was given."""
+    """A prompt by which a trusted program has passed on a prompt that it was given."""
 
     prompt: Visit
     session: str | None
@@ -227,7 +227,7 @@ class Flow(msgspec.Struct, eq=False):
     key: bytes
     """Its id there."""
     own: bool = False
-    """Whether a component has sent it of its own: one with a policy, or a trusted one's prompt."""
+    """Whether it is a component's own: of a component with a policy, or a trusted one's prompt."""
     within: Flow | None = None
     """The request within which a component has sent it, and with which it shares its limits."""
     stopped: bool = False
@@ -235,7 +235,7 @@ class Flow(msgspec.Struct, eq=False):
     made: bool = False
     """Whether the agent has made a session for it; a further session is not for it."""
     retries: dict[PolicyState, int] = {}
-    """How often each component has retried it, and the requests that were sent within it."""
+    """How often each component has retried it, or a request that was sent within it."""
 
     @property
     def by(self) -> str:
@@ -297,8 +297,9 @@ class Visit(Request, eq=False):
     copies: tuple[Visit, ...] = ()
     """The copies of this request, which are answered and cancelled as the request is."""
     bypassed: tuple[tuple[Lane, Heading, Visit | None], ...] = ()
-    """Bypassed components whose pending messages this answer must not overtake, outermost
-    first: the lane it came in by, its heading, and the copy that was shown there."""
+    """The bypassed components whose pending messages this answer must not overtake, outermost
+    first: the lane by which the request came in there, its heading, and the copy that was shown
+    there."""
     passes_on: Visit | None = None
     """The carried request that a component with a policy state passes on by this one."""
     forwarded: Visit | None = None
@@ -664,11 +665,11 @@ class Handshake(msgspec.Struct, eq=False):
     upstream: Answer | None = None
     """The answer to that `initialize`."""
     answer_goes_past: bool = False
-    """Whether that answer goes back without waiting for one of the peer's own."""
+    """Whether that answer goes back, without an answer of the peer's own."""
     role_answer: bytes | None = None
-    """The peer's result, while the peer is to launch its successor (`scp`)."""
+    """The peer's result of its role request, while it is to launch its successor (`scp`)."""
     launched: bytes | None = None
-    """The peer's result of that, until its successor has answered `initialize`."""
+    """The peer's result of the launch, until its successor has answered `initialize`."""
     had_time: bool = False
     """Whether the peer has had the time to launch and initialize its successor."""
 

@@ -2,8 +2,8 @@
 
 Every message read has a number (`Exchange.number`), by which it is known on its whole way; messages
 of the conductor's own have one too. A host of guests has a router of its own: where somebody wants
-its entries too, a line with the number goes before each message between the two, so that both use
-the same numbers.
+its entries too, a line with the number goes before each message between the two routers, so that
+both use the same numbers.
 
 A message that the conductor refuses crosses nowhere and has no entry: a verdict (`Violated`) stands
 for that of a policed component.

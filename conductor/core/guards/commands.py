@@ -47,7 +47,7 @@ _FOLDS: Final = 3
 ANY: Final = "*"
 _LABELS: Final = frozenset({"uri", "name", "title"})
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789<([{_")
-"""No command begins with one of these, unless it is listed like that."""
+"""No command begins with one of these, unless an agent lists it so."""
 _MARKS: Final = "/$!#:@&~%^*+-.?"
 """The signs with which a command may begin in the list of an agent; it is typed without a slash."""
 
@@ -249,8 +249,8 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
 
 
 def plainly_begins_none(commands: AbstractSet[str]) -> bool:
-    """Whether no text is a command that begins, after line breaks, with a letter or a digit of
-    ASCII, or with one of `<([{_`."""
+    """Whether a text that begins, after line breaks, with a letter or a digit of ASCII, or with one
+    of `<([{_`, is never a command."""
     return not commands or _listed(frozenset(commands)).plain == _PLAIN
 
 

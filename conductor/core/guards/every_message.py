@@ -156,7 +156,7 @@ def meta_kept(attempt: Attempt) -> Breaches:
 def meta(
     before: Object, after: Object, at: str = "", may: AbstractSet[str] = frozenset()
 ) -> Breaches:
-    """`_meta` of these two objects: the keys of `before` stay, new ones are namespaced.
+    """`_meta` of these two objects: the keys of `before` stay, new keys are namespaced.
 
     `may`: keys that may be added besides.
     """
@@ -213,7 +213,7 @@ def _all_metas(value: Json | Absent, at: str = "") -> Iterator[tuple[str, Json]]
 
 
 def _has_keys(value: Json | Absent) -> bool:
-    """Whether `_meta` keys can be in this: an object, null, or nothing at all."""
+    """Whether a value can hold keys of `_meta`: an object, null, or nothing at all."""
     return value is None or isinstance(value, dict | Absent)
 
 
@@ -260,7 +260,7 @@ def asks_login(error: Json) -> bool:
 
 
 def is_login(code: Json | Absent) -> bool:
-    """Whether a code is the one that means a login, however it is written."""
+    """Whether a code means a login, however it is written."""
     text = code.text if isinstance(code, Number) else code
     try:
         return isinstance(text, str) and float(text) == AUTH_REQUIRED

@@ -33,7 +33,7 @@ _opened = lazy_pattern(
     r"|resource|content|blob|about|chrome|ssh|sftp|scp|ftps?|smb|cifs|nfs|afp|davs?|rsync|git|svn"
     r"|s3)(?![a-z0-9])"
 )
-"""The begins of schemes by which programs open things on this machine, or fetch them."""
+"""The prefixes of schemes by which programs open things on this machine, or fetch them."""
 
 _scheme = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _file = lazy_pattern(r"file:", re.IGNORECASE)

@@ -114,7 +114,7 @@ def samplings(raw: Params) -> int:
 
 
 def sent(attempt: Attempt) -> Breaches:
-    """A message of a component's own is one that servers send, and names no session."""
+    """A component's own message has a method that servers send, and names no session."""
     outer = attempt.new
     connects = attempt.method.endswith("/connect")  # older generations open one for a session
     for name in SESSION_NAMES:

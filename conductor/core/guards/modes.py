@@ -98,7 +98,8 @@ def _is_text(value: Json) -> TypeGuard[str]:
 
 def _said(entry: Json) -> Iterator[str]:
     """Ids and names of a mode, a model or an option, and of the values of an option that is the
-    agent's mode or model by its category. Anybody may have other values, say how long it thinks."""
+    agent's mode or model by its category. Any other option, say how long it thinks, may have the
+    same values as one of the agent's."""
     held = as_object(entry)
     yield from _texts(held, (*_IDS, "name"))
     if any(map(_poses, _texts(held, (*_IDS, "name", "category")))):

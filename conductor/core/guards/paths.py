@@ -43,8 +43,9 @@ def decoded(text: str) -> list[str]:
 def inside(path: str, folders: tuple[str, ...]) -> bool:
     """Whether a path, however it is read, lies inside one of the folders.
 
-    An absolute path does if it begins with a folder and does not climb out of it, a relative path
-    if it does not climb out of its first folder: at no step, so that it may be cut anywhere.
+    An absolute path does if it begins with a folder and does not climb out of the folder. A
+    relative path does if it does not climb above the place where it begins: at no step, so that
+    it may be cut anywhere.
     """
     return all(_lies(path, folders, form) for form in _FORMS)
 

@@ -1,7 +1,8 @@
 """Prompts of nothing but plain texts, before and after a component: no rule finds anything there.
 
-Most components that change a prompt put a text before it or behind it. To ask the rules about that
-takes longer than all the rest of a hop, so one look at the bytes says here that none can object.
+Most components that change a prompt put a text before it or behind it. To ask the rules about such
+a change takes longer than all the rest of a hop, so one look at the bytes tells here that no rule
+can object.
 Every other prompt goes the way through the rules; this module refuses nothing.
 """
 

@@ -175,7 +175,7 @@ def canonical(value: Json) -> str:
 
 
 def written(text: str) -> bytes:
-    """The JSON of a value whose canonical text this is."""
+    """The JSON of the value that has this canonical text."""
     text = _number.sub(r"\1", text)
     return _half.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
 

@@ -126,7 +126,7 @@ _Server: TypeAlias = tuple[str, str | None, Json]
 
 
 def appended(attempt: Attempt) -> Breaches:
-    """The servers of others stay, followed by none but such as may be added."""
+    """The servers of others stay; only servers that may be added follow them."""
     old, new = (dict(_containers(params)) for params in (attempt.old, attempt.new))
     added: list[_Server] = []
     for at in {**old, **new}:

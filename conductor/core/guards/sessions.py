@@ -131,7 +131,7 @@ def plainly_opened(attempt: Attempt) -> Breaches:
 
 def result_kept(attempt: Attempt) -> Breaches:
     """The result of a set-up stays as the agent gave it, but for additions that other guards
-    let."""
+    allow."""
     if attempt.before is ABSENT or not _both_objects(attempt):
         return
     commands = isinstance(attempt.new.get(COMMANDS), list)
@@ -150,7 +150,7 @@ def granted(attempt: Attempt) -> Breaches:
 
 
 def session_named(attempt: Attempt) -> Breaches:
-    """The result of a set-up stays one of that session; an own one names a new session."""
+    """The result of a set-up stays about that session; a component's own names a new session."""
     if attempt.before is not ABSENT:
         if not _both_objects(attempt) and attempt.before != attempt.after:
             yield f"the result of `{attempt.method}` may not be replaced by or for no object", ""

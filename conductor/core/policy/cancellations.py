@@ -172,5 +172,5 @@ class Cancellations(Part):
 
 
 def _seen(held: list[Visit]) -> bool:
-    """Whether a component has been given one of these."""
+    """Whether a component has been given one of these requests."""
     return any(carried.state in IN_HAND for carried in held)

@@ -51,14 +51,14 @@ def notification(exchange: Exchange, lane: Lane, notification: Notification, sen
 
 @_audit
 def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
-    """A message has gone past a component, which leaves the component by `lane`."""
+    """A message has gone past a component, and has left it by `lane`."""
     if _audited(exchange, lane):
         lane.in_flight.in_order(session, lane.in_flight.comes())
 
 
 @_audit
 def dropped(exchange: Exchange, lane: Lane, notification: Notification) -> None:
-    """A component has not passed on a notification, which would have left it by `lane`."""
+    """A component has not passed on a notification that was to leave it by `lane`."""
     if _audited(exchange, lane):
         exchange.emit(
             _of_notification(lane, notification)(change="dropped", target=None, after=None)

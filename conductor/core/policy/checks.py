@@ -79,7 +79,7 @@ def equal(first: Params | bytes, second: Params | bytes) -> bool:
 
 
 def same_answer(upstream: tuple[bytes, bytes] | None, member: bytes, body: bytes) -> bool:
-    """Whether an answer is the one that came back, however that is spelled."""
+    """Whether an answer is the one that came back, however it is spelled."""
     return upstream is not None and upstream[0] == member and equal(body, upstream[1])
 
 
@@ -195,8 +195,8 @@ class Checks(Part):
         self._exchange.reply(pending, b"error", error(lane.peer, violation))
 
     def report(self, lane: Lane, heading: Heading, violation: Violation) -> None:
-        """Reports a violation of the component that sends by `lane`; `heading` is of the message,
-        and its direction that of the lane."""
+        """Reports a violation of the component that sends by `lane`, in the lane's direction.
+        `heading`: the heading of the message."""
         peer, key = lane.peer, heading.key
         owner, policy_state = peer.launched_by or peer, peer.policed
         kind = (violation.guard, lane.direction.value, key)

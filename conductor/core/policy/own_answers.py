@@ -43,7 +43,7 @@ def unsigned(carried: Visit, member: bytes, body: bytes) -> bytes:
 def signed(carried: Visit, member: bytes, body: bytes, said: bytes) -> bytes:
     """An answer with its component's name, where it is the component's own. `said`: the answer as
     it came, with the name that a host has written."""
-    # The agent's client knows whose an MCP server is.
+    # The client of an MCP server knows the owner of the server.
     if not carried.policy_state.enforced or type(carried.heading.detail) is tuple:
         return body
     if member == b"error":

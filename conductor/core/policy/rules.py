@@ -52,8 +52,8 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     """`others`: it reads and alters the MCP traffic of others, also calls that the user allowed."""
     sessions: str = ""
     """`own`: it may open sessions that the user does not see, in the user's folders, and prompt the
-    agent there; fork the session whose prompt it holds, have one of the user's go on as its own,
-    and answer set-ups. Each of its own is in the mode that the agent begins one in."""
+    agent there; fork the session whose prompt it holds, have a session of the user's go on as its
+    own, and answer set-ups. Each of its own sessions is in the mode of a new session."""
     options: bool = False
     """It has options of its own, which you set where you set the agent's."""
     editor: tuple[str, ...] = ()

@@ -154,8 +154,8 @@ def destination(scope: str) -> Destination:
 
 
 def socket_path(path: str) -> str:
-    """The path of a socket, as a grant or a URL names it. Raises `ValueError` for one that is not
-    absolute and plain."""
+    """The path of a socket, as a grant or a URL names it. Raises `ValueError` for a path that is
+    not absolute and plain."""
     plain = path.isprintable() and not set(path) & set("*?:")
     whole = path[:1] == "/" and path[:2] != "//" and posixpath.normpath(path) == path
     if not plain or not whole or len(path.encode()) > _SOCKET_BYTES:
@@ -258,7 +258,7 @@ def matches(globs: tuple[str, ...], path: str) -> bool:
 
 
 def covers(grant: str, held: str) -> bool:
-    """Whether a grant gives nothing that another does not give."""
+    """Whether the grant `held` gives all that `grant` gives."""
     if grant == held:
         return True
     name, _, scope = grant.partition(":")
@@ -277,8 +277,8 @@ def covers(grant: str, held: str) -> bool:
 
 
 def _below(glob: list[str], bound: list[str]) -> bool:
-    """Whether each path of a glob is one of the other's, for bounds such as `docs/**` and
-    `**/*.md`; of other forms only the same glob is. A `**` means no hidden name."""
+    """Whether a bound stands for each path of a glob, for bounds such as `docs/**` and `**/*.md`; a
+    bound of another form stands for the same glob only. A `**` means no hidden name."""
     if bound[-1] == "**":
         first = bound[:-1]
         inner = glob[len(first) :]

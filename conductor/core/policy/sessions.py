@@ -88,8 +88,8 @@ class Sessions:
         self._bound: dict[str, Mapping[str, str]] = {}
         """By component: the sessions that go on as others, each with the other."""
         self._asked: dict[Visit, tuple[str, ...]] = {}
-        """The client's requests without an answer that set a session up or end one, with its
-        folders. """
+        """The client's requests without an answer that set a session up or end one, each with the
+        folders of the session."""
         self.setups = 0
         """How many times the client has asked for a session."""
         self._opening: Counter[str] = Counter()

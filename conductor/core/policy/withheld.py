@@ -1,8 +1,8 @@
 """The updates of tool calls that a component's hidden turn keeps from the client.
 
-An approval rests on such updates, so none is hidden then. They are kept, and go on before the agent
-asks anything of the user. Of calls beyond the bounds only the ids are known: a question about such
-a call is refused.
+The user's approval may rest on such an update, so none is hidden by then. The updates are kept, and
+go on before the agent asks anything of the user. Of calls beyond the bounds only the ids are known:
+a question about such a call is refused.
 """
 
 from __future__ import annotations

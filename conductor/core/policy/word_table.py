@@ -1,7 +1,7 @@
 """The table of words for rights; `conductor.core.policy.words` reads them.
 
-TABLE      the words that end with themselves, the worst first
-FAMILIES   the words behind whose colon a name, a folder or an address stands
+TABLE      the words that stand as they are, the worst first
+FAMILIES   the words with a name, a folder or an address behind the colon
 SETS       names for several words; FORBIDDING: those that only `deny` takes
 """
 
@@ -52,7 +52,7 @@ CONTEXT: Final = "context"
 """The set that a stranger's sandboxed component has."""
 
 AGENTS: Final = ("peer", "agent")
-"""The verbs whose words name an agent beside the chain."""
+"""The verbs of words that name an agent beside the chain."""
 
 _DOWN, _UP = Direction.DOWN, Direction.UP
 

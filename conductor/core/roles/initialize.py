@@ -109,8 +109,8 @@ class Initializer(Part):
 
     @staticmethod
     def _trace_shadow(peer: Peer, pending: Visit) -> None:
-        """A trace reports an `initialize` with a recorded answer if it reports the `initialize`
-        that the proxy was given: a proxy that takes its role again was, one with a copy was not."""
+        """A trace reports an `initialize` with a recorded answer only if it reports the one that
+        the proxy was given: so for a proxy that takes its role again, not for one with a copy."""
         given = peer.handshake.pending if peer.handshake is not None else None
         if given is None or given.traced is None:
             pending.traced = None
