@@ -282,6 +282,18 @@ def test_what_is_required_is_put_in_its_place(machine: Machine) -> None:
     assert chain(machine, "redact", "demo") == ["redact", "redact-2", "passthrough", "demo"]
     # The user's own `passthrough` is the required one, where it is in its place.
     assert chain(machine, "passthrough", "demo") == ["redact", "passthrough", "demo"]
+    # In another place it is one more.
+    assert chain(machine, "passthrough", "datetime", "demo") == [
+        "redact", "passthrough-2", "datetime", "passthrough", "demo",
+    ]  # fmt: skip
+    same = 'redact,config.words=["Kugelfisch"],config.replacement=XXX'
+    assert chain(machine, "datetime", same, "demo") == [
+        "redact", "datetime", "redact-2", "passthrough", "demo",
+    ]  # fmt: skip
+    machine.allow(FIRST_LAST.replace('"last"', '"anywhere"'))
+    assert chain(machine, "passthrough", "datetime", "demo") == [
+        "redact", "passthrough", "datetime", "demo",
+    ]  # fmt: skip
 
 
 def test_a_lock_has_what_is_required(machine: Machine) -> None:

@@ -43,6 +43,11 @@ WRONG = {
         "no option `per_minute`",
         "hint: its settings are: config.prompts, config.seconds, config.per, config.over\n",
     ),
+    "settings without a file": (
+        ["inspect", "datetime,config="],
+        "is the name of a file of settings",
+        "",
+    ),
     "a part of a setting that is an object": (
         ["inspect", "capability,config.agent.loadSession=false"],
         "no option `config.agent.loadSession` in `capability,config.agent.loadSession=false`",

@@ -328,6 +328,15 @@ def test_the_log_has_what_components_say(caplog: pytest.LogCaptureFixture) -> No
     assert "demo: it is late" in caplog.messages
 
 
+async def test_the_log_has_what_guests_say_each_at_its_level() -> None:
+    lines: list[tuple[str, str, str]] = []
+    datetime = "datetime,deny=clock"
+    async with conductor.open(datetime, "demo", log=lambda *line: lines.append(line)) as chain:
+        await chain.prompt("hi")
+    refused = next(line for line in lines if "no clock" in line[2])
+    assert refused[:2] == ("warning", "datetime")
+
+
 def test_trace_audit_and_lock(tmp_path: Path) -> None:
     trace, audit = tmp_path / "t.jsons", tmp_path / "a.jsons"
 

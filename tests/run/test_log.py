@@ -112,6 +112,12 @@ def test_what_a_host_reports_costs_nobody_else_anything(tmp_path: Path, name: st
     assert len(told) == (name != "begun again and again")
 
 
+@pytest.mark.parametrize("numbers", [1, 100_000, 300_000])
+def test_a_message_of_any_size_is_reported_whole(tmp_path: Path, numbers: int) -> None:
+    text = " ".join(map(str, range(numbers)))
+    assert heard(tmp_path / "t", _talk, host("h", said(text)), agent()) == [{"said": text}]
+
+
 def repeated(payload: bytes) -> list[bytes]:
     """What a host reports that says of one message a payload, and of the next the same."""
     first = Crossed("notification", "g", Side.P, "", Side.P, 1000, "_n", payload)

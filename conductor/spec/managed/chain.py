@@ -24,15 +24,13 @@ def completed(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> l
     last = list(specs[-1:]) if agent_last else []
     chain = specs[: len(specs) - len(last)]
     agents = [*(spec for spec in chain if spec.peer_agent), *last]
-    known = [(_identity(spec), spec) for _, spec in wanted]
-    proxies = [
-        next((own for same, own in known if same == _identity(spec)), spec)
-        for spec in chain
-        if not spec.peer_agent
-    ]
+    proxies = [spec for spec in chain if not spec.peer_agent]
     # From the ends on: a component next to the client or the agent comes last.
     for entry, spec in sorted(wanted, key=lambda pair: pair[0].place != "anywhere"):
-        if not _in_place(entry, spec, proxies):
+        at = _place(entry, spec, proxies)
+        if at is not None:
+            proxies[at] = spec
+        else:
             proxies.insert(len(proxies) if entry.place == "last" else 0, spec)
     return _renamed([*proxies, *agents], [spec for _, spec in wanted])
 
@@ -89,7 +87,7 @@ def _missing(
 ) -> Iterator[UsageError]:
     """Refusals for required components that are not in their place in the chain."""
     for at, (entry, spec) in enumerate(wanted):
-        if not _in_place(entry, spec, proxies):
+        if _place(entry, spec, proxies) is None:
             where = "" if entry.place == "anywhere" else f" {entry.place}"
             text = f"a chain without {spec.label('component')}{where}"
             yield managed.refusal(text, "required", at)
@@ -151,9 +149,13 @@ def _resolved(managed: Managed, at: int, entry: Required) -> Spec:
     return catalog.resolve(Written(written, origin=known[()], origins=places))
 
 
-def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:
-    places = {"first": proxies[:1], "last": proxies[-1:]}
-    return _identity(spec) in map(_identity, places.get(entry.place, proxies))
+def _place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> int | None:
+    """The index of the component that stands where an entry requires it; None: none does."""
+    indices = range(len(proxies))
+    places = {"first": indices[:1], "last": indices[-1:]}
+    required = _identity(spec)
+    right = (at for at in places.get(entry.place, indices) if _identity(proxies[at]) == required)
+    return next(right, None)
 
 
 def _identity(spec: Spec) -> Spec:
@@ -164,12 +166,12 @@ def _identity(spec: Spec) -> Spec:
 
 def _renamed(specs: Sequence[Spec], wanted: Sequence[Spec]) -> list[Spec]:
     """The chain; the user's components with the name of a required one have other names."""
-    own = [_identity(spec) for spec in wanted]
+    own = {id(spec) for spec in wanted}
     taken = [spec.name for spec in specs]
     reserved = {spec.name for spec in wanted}
     chain: list[Spec] = []
     for spec in specs:
-        if spec.name in reserved and _identity(spec) not in own:
+        if spec.name in reserved and id(spec) not in own:
             name = catalog.free_name(spec.name, taken.__contains__)
             taken.append(name)
             chain.append(_replace(spec, name=name))

@@ -349,6 +349,39 @@ def test_moments_that_overlap_count_once() -> None:
     look_at_all(made)
 
 
+@pytest.mark.parametrize(
+    ("got", "sent", "change", "edited"),
+    [
+        (["a", "b"], ["a", "b"], Change.SAME, []),
+        (["a", "b"], ["ab"], Change.SAME, []),
+        (["ab"], ["aXb"], Change.CHANGED, [("ab", "aXb")]),
+        ([], ["ab"], Change.ORIGINATED, []),
+        (["ab"], [], Change.DROPPED, []),
+        (["ab"], ["abc" * 700_000], Change.CHANGED, []),
+    ],
+)
+def test_what_a_component_makes_of_the_agents_words(
+    got: list[str], sent: list[str], change: Change, edited: list[tuple[str, str]]
+) -> None:
+    """Its chunks are one visit, however it cuts them. A very long text is not compared."""
+    prompt = {"type": "request", "ts": 0.0, "from": "client", "to": "p", "id": 1,
+              "method": "session/prompt", "session": "s", "params": {"prompt": []},
+              "_conductor": {"n": 1}}  # fmt: skip
+    lines = [prompt]
+    for way, texts in (({"from": "agent", "to": "p"}, got), ({"from": "p", "to": "client"}, sent)):
+        for text in texts:
+            content = {"type": "text", "text": text}
+            update = {"sessionUpdate": "agent_message_chunk", "content": content}
+            n = len(lines) + 1
+            lines.append({"type": "notification", "ts": n * 1.0, **way, "method": "session/update",
+                          "session": "s", "params": {"sessionId": "s", "update": update},
+                          "_conductor": {"n": n}})  # fmt: skip
+    made = read([json.dumps(line).encode() + b"\n" for line in lines])
+    (visit,) = (one for one in made.detail(1).visits if one.method == "session/update")
+    assert (visit.component, visit.change) == ("p", change)
+    assert [(edit.before, edit.after) for edit in visit.edits] == edited
+
+
 def test_a_question_that_a_component_answers_and_a_pause_before_the_turn() -> None:
     def event(kind: str, ts: float, who: str, own: str, rest: str) -> bytes:
         ends = WAYS[who]
