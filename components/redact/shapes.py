@@ -1,7 +1,7 @@
-"""What secrets look like: the one table of `redact`, traces, rings, logs, reports and `pack`.
+"""The shapes of secrets: the one table of `redact`, traces, rings, logs, reports and `pack`.
 
 `components/redact/shapes.py` is a copy of this file, for a sandboxed component has its own folder
-only. A test compares them, and holds all that read this table to one list of secrets.
+only. A test compares the copy, and checks all readers of this table by one list of secrets.
 """
 
 SHAPES = {
@@ -23,12 +23,12 @@ SHAPES = {
 }
 """By kind. Of a pattern with a group, the group is the secret.
 
-Each begins with a sign or a few, for those are sought quickly in a long text; what has to stand in
-front of it, such as the end of a word (`\\b`), is looked at behind it.
+Each pattern begins with a sign or a few, for signs are sought quickly in a long text; the condition
+in front of them, such as the end of a word (`\\b`), is checked behind them.
 """
 
 NAMED = ("bearer", "url-password", "assignment")
-"""Kinds that what stands in front of them gives away. Others say by themselves what they are."""
+"""Kinds that the text in front of them gives away. Other kinds are recognised by themselves."""
 
 HINTS = (
     "PRIVATE KEY-----", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",

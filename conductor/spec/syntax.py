@@ -193,7 +193,7 @@ KINDS: Final = ("command", "wasm", "component")
 """Keys that give the kind of a component."""
 
 _SHAPES: Final = {"args": "a list of texts", "env": "a table of variables", "limits": "a table"}
-"""What the values of keys are; those of all others that are no options are texts."""
+"""The shape of a key's value; a value of any other key that is no option is a text."""
 
 
 def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
