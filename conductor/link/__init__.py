@@ -2,9 +2,9 @@
 
 Pure: packets go in, frames come out, and the other way round. No event loop, no clock.
 
-    errors   what may be wrong with the other end, by name
+    errors   the reasons to refuse a packet, a frame or the other end, by name
     packets  the wire: `conductor.link.1`
-    link     one end: what it keeps, what it may send, what it has
+    link     one end: the frames that it keeps, may send and has
 
 A `Link` outlives the network connections that it uses. Both ends are equal:
 
@@ -14,11 +14,12 @@ A `Link` outlives the network connections that it uses. Both ends are equal:
     while (packet := link.take()) is not None:
         ...                           # write it; take the next one when there is room to write
     frames = link.received(packet)    # each frame once, and in order
-    link.cut()                        # it is gone; `linked` goes on where it stood
+    link.cut()                        # the network connection is gone; `linked` goes on
 
-`full` asks the owner to pause the source of frames; `pause` asks the other end to do so. `ack` when
-nothing has been taken for a moment, so that the other end can forget what it keeps. Where packets
-can be lost, `overdue` while `waits` is true and nothing has come for a while.
+`full` asks the owner to pause the source of frames; `pause` asks the other end to do so. Call `ack`
+when nothing has been taken for a moment, so that the other end can forget the packets that it
+keeps. Where packets can be lost, call `overdue` while `waits` is true and nothing has come for a
+while.
 
 ## The wire: conductor.link.1
 

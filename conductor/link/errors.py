@@ -1,4 +1,4 @@
-"""What may be wrong with a packet, a frame or the other end, by name."""
+"""The reasons to refuse a packet, a frame or the other end, by name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from conductor.errors import ConductorError
 
 class Reason(Enum):
     """Why a link refuses something. GAP, AHEAD, WINDOW and a FRAME of the other end are the end of
-    a link; after any other nothing has changed."""
+    a link; after any other reason nothing has changed."""
 
     EPOCH = "epoch"
-    """A packet of another epoch: the other end has started anew, or is one that is dead."""
+    """A packet of another epoch: the other end has started anew, or its connection is dead."""
     MALFORMED = "malformed"
     """No packet of `conductor.link.1`."""
     LARGE = "large"
@@ -20,11 +20,11 @@ class Reason(Enum):
     EARLY = "early"
     """A packet of the other end before its `hello`."""
     GAP = "gap"
-    """One end needs frames that the other does not keep any more."""
+    """One end needs frames that the other end no longer keeps."""
     AHEAD = "ahead"
-    """The other end has what this one has never sent."""
+    """The other end reports a packet that this end has never sent."""
     WINDOW = "window"
-    """The other end sends more than it may."""
+    """The other end sends more bytes than it may."""
     FRAME = "frame"
     """A frame above the limit."""
     TEXT = "text"
@@ -37,7 +37,7 @@ class LinkError(ConductorError):
     """A packet, a frame or the other end of a link is refused.
 
     Attributes:
-        reason: Why.
+        reason: The reason for the refusal.
     """
 
     def __init__(self, reason: Reason, text: str, hint: str) -> None:

@@ -1,4 +1,4 @@
-"""One end of a link: what it keeps until the other end has it, and what it has of that end."""
+"""One end of a link: its packets that the other end does not have yet, and those that have come."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Limits(msgspec.Struct, frozen=True):
     packet: int = 512 * 1024
     """One packet, in both directions: the same at both ends."""
     window: int = 4 * MIB
-    """What the other end may have sent that has not come yet, or not in order."""
+    """The other end's packets that have not come yet, or have come out of order."""
     frame: int = 64 * MIB
     """One frame, in both directions."""
     queue: int = 8 * MIB
-    """Frames that the other end does not have: from there on the link is `full`; at twice that it
-    takes none."""
+    """Frames that the other end does not have: with so many the link is `full`; with twice as many
+    it takes no more."""
     acked: int = 64
     """So many packets are acknowledged at the latest; a quarter of the window, too."""
 
@@ -41,15 +41,15 @@ class State(Enum):
     CUT = "cut"
     """There is no network connection."""
     GREETING = "greeting"
-    """There is one; what the other end has is not known."""
+    """There is a network connection; the packets that the other end has are unknown."""
     OPEN = "open"
     """Frames flow."""
     FAILED = "failed"
-    """It cannot go on; `Link.failure` says why."""
+    """The link cannot go on; `Link.failure` says why."""
 
 
 class Event(Enum):
-    """What happens to a link."""
+    """The events of a link."""
 
     LINKED = "a network connection is there"
     OVERDUE = "nothing has come for too long"
@@ -77,9 +77,9 @@ class Link:
     """One end of a link, in one epoch.
 
     Attributes:
-        state: Where it stands.
-        failure: Why it has failed.
-        kept: Bytes of what the other end does not have, 256 more for each packet.
+        state: The state of the link.
+        failure: Why the link has failed.
+        kept: Bytes of the packets that the other end does not have, with 256 more for each.
     """
 
     def __init__(self, epoch: str, limits: Limits | None = None) -> None:
@@ -88,25 +88,26 @@ class Link:
         self.kept = 0
         self._epoch = epoch_of(epoch)
         self._limits = limits or Limits()
-        # Towards the other end: it has all up to `_base`, `_sent` is the highest it may have,
-        # `_next` goes next, `_last` is the highest there is.
+        # Towards the other end: it has all packets up to `_base`. `_sent` is the highest packet
+        # that it may have, `_next` goes next, `_last` is the highest of all.
         self._packets: dict[int, tuple[Kind, bytes]] = {}
         self._base = self._sent = self._last = 0
         self._next = 1
         self._spent = self._credit = 0
-        """Bytes of all up to `_sent`, and what they may be at most."""
+        """The bytes of all packets up to `_sent`, and the most that they may be."""
         self._hellos = self._base_then = 0
         """The number of the last `hello`, and `_base` when it was due."""
         self._hello_due = False
-        # From the other end: all up to `_have` has come in order, `_ahead` not.
+        # From the other end: all packets up to `_have` have come in order, those in `_ahead` have
+        # not.
         self._ahead: dict[int, Packet] = {}
         self._have = self._taken = self._early = self._granted = 0
-        """… and the bytes of both, and what they may be at most."""
+        """With `_have`: the bytes of packets in order and ahead, and the most that they may be."""
         self._parts = bytearray()
         self._their_hello = 0
         self._welcome_due = self._ack_due = self._paused = False
         self._owed = self._owed_bytes = 0
-        """What has come in order since this end last said what it has."""
+        """The packets and bytes that have come in order since this end last told its state."""
 
     @property
     def full(self) -> bool:
@@ -115,7 +116,7 @@ class Link:
 
     @property
     def held(self) -> int:
-        """Bytes of the other end's that no frame is complete with."""
+        """The bytes of the other end's incomplete frames."""
         return len(self._parts) + self._early
 
     @property
@@ -124,12 +125,12 @@ class Link:
         return self.state is State.GREETING or (self.state is State.OPEN and self.kept > 0)
 
     def linked(self) -> None:
-        """A network connection is there: this end says what it has."""
+        """A network connection is there: this end tells which packets it has."""
         self._greet(Event.LINKED)
 
     def overdue(self) -> None:
-        """Packets seem to be lost: the other end is to say again what it has, and this one resends
-        the rest. Its owner writes what there is to take before he calls it."""
+        """Packets seem to be lost: the other end must tell again which packets it has, and this end
+        sends the rest again. The owner writes all packets of `take` before this call."""
         self._greet(Event.OVERDUE)
 
     def cut(self) -> None:
@@ -137,11 +138,11 @@ class Link:
         self._move(Event.CUT)
 
     def ack(self) -> None:
-        """The next packet says what this end has, if the other end does not know it yet."""
+        """The next packet tells which packets this end has, if the other end does not know yet."""
         self._ack_due = self._ack_due or self._owed > 0
 
     def pause(self) -> None:
-        """The other end may send no more than it may already, until `go_on`."""
+        """The other end may send no more than it already may, until `go_on`."""
         self._paused = True
 
     def go_on(self) -> None:
@@ -242,7 +243,7 @@ class Link:
     def _stating(
         self, kind: Kind, sequence: int = 0, number: int = 0, oldest: int = 0, payload: bytes = b""
     ) -> bytes:
-        """A packet, which also says what this end has and takes."""
+        """A packet, which also tells the packets that this end has, and its credit."""
         self._owed = self._owed_bytes = 0
         self._ack_due = False
         if not self._paused:
@@ -251,7 +252,7 @@ class Link:
         return write_packet(self._epoch, packet)
 
     def _acknowledged(self, packet: Packet) -> None:
-        """Forgets what the other end has."""
+        """Forgets the packets that the other end has."""
         if packet.have > self._sent:
             self._fail(
                 Reason.AHEAD,
@@ -267,7 +268,7 @@ class Link:
     # The handshake
 
     def _greet(self, event: Event) -> None:
-        """Says `hello`: again, if the answer to the last one has not come."""
+        """Says `hello`; again, if the answer to the last `hello` has not come."""
         if self.state is not State.GREETING:
             self._hellos += 1
             self._base_then = self._base
@@ -280,7 +281,7 @@ class Link:
             self._welcome_due = True
 
     def _welcomed(self, packet: Packet) -> None:
-        """The answer to the last `hello`, and to no earlier one, says where to go on."""
+        """Takes the answer to the last `hello`, and to no earlier one: it tells where to go on."""
         if packet.number != self._hellos or self.state is not State.GREETING:
             return
         self._reaches(packet)
@@ -298,7 +299,7 @@ class Link:
     def _numbered(self, packet: Packet) -> list[bytes]:
         """Keeps a packet until all before it have come."""
         if packet.sequence <= self._have or packet.sequence in self._ahead:
-            self._ack_due = True  # the other end does not know that it has come
+            self._ack_due = True  # the other end does not know that the packet has come
             return []
         missing = max(0, packet.sequence - self._have - 1 - len(self._ahead))
         total = self._taken + self._early + packet.cost + missing * OVERHEAD
@@ -335,7 +336,7 @@ class Link:
     # The end
 
     def _move(self, event: Event) -> bool:
-        """Takes the step of an event; whether there is one."""
+        """Takes the step of an event. Returns whether there is such a step."""
         after = MOVES.get((self.state, event))
         self.state = after or self.state
         return after is not None

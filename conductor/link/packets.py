@@ -22,7 +22,7 @@ _LONGEST_EPOCH: Final = 64
 
 
 class Kind(Enum):
-    """What a packet is."""
+    """The kind of a packet."""
 
     HELLO = b"hello"
     WELCOME = b"welcome"
@@ -48,7 +48,7 @@ class Packet(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def cost(self) -> int:
-        """What it takes from the window."""
+        """The bytes that the packet takes from the window."""
         return len(self.payload) + OVERHEAD
 
 
@@ -56,7 +56,7 @@ def epoch_of(name: str) -> bytes:
     """The epoch as packets have it.
 
     Raises:
-        ValueError: it is not what an epoch may be.
+        ValueError: the name cannot be an epoch.
     """
     epoch = name.encode()
     if not 0 < len(epoch) <= _LONGEST_EPOCH or not _SIGNS.issuperset(epoch):

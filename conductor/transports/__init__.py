@@ -5,7 +5,7 @@
     fds       non-blocking descriptors on the event loop
     stdio     the conductor's own standard input and output
     process   a subprocess
-    process_groups  ends what components have started, also if the conductor is killed
+    process_groups  ends processes that components have started, also if the conductor is killed
     memory    a component in this process
     guest     a sandboxed module in this process
     socket    a connection that comes in on a private Unix socket

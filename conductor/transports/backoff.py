@@ -20,7 +20,7 @@ def seconds(tries: int) -> float:
 
 
 def tries(patience: float) -> int:
-    """How many further tries fit into some seconds, the first one at once."""
+    """The number of further tries that fit into some seconds; the first is at once."""
     count = 1
     while (patience := patience - seconds(count)) >= 0:
         count += 1

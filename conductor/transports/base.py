@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from conductor.transports.fds import FdReader, FdWriter
 
 LINGER: Final = 2.0
-"""Seconds that a component which closed one of its channels has to end before that is reported.
+"""Seconds from the moment a component closes one of its channels until the close is reported.
 
-Nearly always it is about to end, and its exit code and last words explain more; on a busy machine
-the channel is seen to close well before the process ends.
+Nearly always the component is about to end, and its exit code and last words explain
+more; on a busy machine the channel is seen to close well before the process ends.
 """
 
 
 class Ended(msgspec.Struct, frozen=True):
     """How a connection ended.
 
-    `clean`: the other side simply finished. `text` says what happened in a sentence that follows
+    `clean`: the other side simply finished. `text` tells the end in a sentence that follows
     the component's name; `data` goes into the JSON-RPC errors of those who waited. `final`: to
     start an agent again would not help.
     """
@@ -36,7 +36,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Events(Protocol):
-    """What a transport reports to its owner, always from the event loop's thread."""
+    """The reports of a transport to its owner, always from the event loop's thread."""
 
     def received(self, frames: list[bytes]) -> None:
         """Whole lines arrived, in order, without their newlines."""
@@ -45,24 +45,24 @@ class Events(Protocol):
         """A line longer than `limit` bytes was skipped; `head` are its first bytes."""
 
     def undeliverable(self, frame: bytes, why: str) -> None:
-        """A line that was written will not reach the other side, which goes on without it."""
+        """A written line will not reach the other side, which goes on without the line."""
 
     def drained(self) -> None:
-        """Some of what was queued has left; `buffered` says how much is still there."""
+        """Some queued lines have left; `buffered` gives the bytes that are still there."""
 
     def ended(self, how: Ended) -> None:
         """Nothing more will be received. Reported once, unless `close` was called before."""
 
 
 class Owner(Events, Protocol):
-    """Has a connection: hears of what happens to it, and awaits its tasks."""
+    """Owns a connection: hears of its events, and awaits its tasks."""
 
     def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Starts a task of the connection, which its `close` ends."""
 
 
 class Transport(Protocol):
-    """One connection. Opened once; `write` never blocks and keeps what cannot leave yet."""
+    """One connection. Opened once; `write` never blocks and keeps lines that cannot leave yet."""
 
     async def open(self, events: Owner) -> None:
         """Starts carrying. Raises `conductor.errors.ComponentError` if that is impossible."""
@@ -75,7 +75,7 @@ class Transport(Protocol):
         """Bytes written that have not left yet."""
 
     def pause(self) -> None:
-        """Stops reading, so that the other side comes to wait."""
+        """Stops reading: the other side then must wait."""
 
     def resume(self) -> None:
         """Reads on."""
@@ -84,18 +84,18 @@ class Transport(Protocol):
         """Tells the other side that nothing more will be written (its end of file)."""
 
     def hear(self) -> None:
-        """Takes what the other side has written to its standard error, if it has one: the log must
-        show it before what follows."""
+        """Takes the component's standard error so far, if it has one: the log must show these lines
+        before later ones."""
 
     async def close(self, grace: float) -> None:
-        """Ends the connection and whatever runs behind it; returns when nothing is left.
+        """Ends the connection and all that runs behind it; returns when nothing is left.
 
         `grace`: seconds the component is given for each step before a harder one.
         """
 
 
 class Piped:
-    """A transport over descriptors; keeps what is written before it is open."""
+    """A transport over descriptors; keeps lines that are written before it is open."""
 
     def __init__(self) -> None:
         self._events: Events | None = None
@@ -106,7 +106,7 @@ class Piped:
         self._early: list[bytes] = []
 
     def _carry(self, reader: FdReader, writer: FdWriter) -> None:
-        """Opens it: writes what was kept."""
+        """Opens the transport: writes the kept lines."""
         self._reader, self._writer = reader, writer
         for data in self._early:
             writer.write(data)
@@ -143,7 +143,7 @@ class Piped:
         """Does nothing: only a process has a standard error of its own."""
 
     async def close(self, grace: float) -> None:
-        """Closes the descriptors, after what is queued had `grace` seconds to leave."""
+        """Closes the descriptors, after queued lines had `grace` seconds to leave."""
         import asyncio  # not at the top: this module is loaded before the event loop's modules
 
         self._ended = True
@@ -164,7 +164,7 @@ class Piped:
 class Wrapper:
     """A `Transport` in front of another; passes everything on unchanged, in both directions.
 
-    Subclasses override what they want to see or change.
+    Subclasses override the methods that they want to see or change.
     """
 
     def __init__(self, inner: Transport) -> None:
@@ -173,7 +173,7 @@ class Wrapper:
         """None until it is opened."""
 
     async def open(self, events: Owner) -> None:
-        """Opens the other."""
+        """Opens the transport within."""
         self._events = events
         await self._inner.open(self)
 
@@ -204,11 +204,11 @@ class Wrapper:
         self._inner.finish()
 
     def hear(self) -> None:
-        """Takes what the other side has written to its standard error."""
+        """Takes the other side's standard error so far."""
         self._inner.hear()
 
     async def close(self, grace: float) -> None:
-        """Ends the other, and whatever runs behind it."""
+        """Ends the transport within, and all that runs behind it."""
         await self._inner.close(grace)
 
     def received(self, frames: list[bytes]) -> None:
@@ -227,7 +227,7 @@ class Wrapper:
         self._events.undeliverable(frame, why)
 
     def drained(self) -> None:
-        """Some of what was queued has left."""
+        """Some queued lines have left."""
         assert self._events is not None
         self._events.drained()
 
@@ -237,6 +237,6 @@ class Wrapper:
         self._events.ended(how)
 
     def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Starts a task of the other's."""
+        """Starts a task of the transport within."""
         assert self._events is not None
         return self._events.carry(work)

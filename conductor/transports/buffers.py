@@ -3,9 +3,9 @@
 glibc hands every large block back to the system and asks for it anew, page fault by page fault.
 With a few megabytes kept, a conductor passes large messages in half the time.
 
-Memory that a flood leaves behind between blocks still in use is given back in a quiet moment: it
-is no leak, but it looks like one in a process list. So are pages of libraries, once: a start reads
-ten times as much of their code as messages need.
+Memory that a flood leaves behind between blocks still in use is given back in a quiet moment: it is
+no leak, but looks like a leak in a process list. Pages of libraries are given back once: a start
+reads ten times as much of their code as messages need.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # the child that hosts guests has no event loop
     import asyncio
 
 CHUNK: Final = 64 * 1024
-"""Bytes of one read; a read that returns so many, or more, is part of something large."""
+"""Bytes of one read. A read of so many bytes or more is part of something large."""
 
 BIG_CHUNK: Final = 1024 * 1024
 """Bytes of one read while a long line comes in."""
@@ -41,14 +41,14 @@ _BUSY: Final = 6
 """Checks in a row with traffic after which memory is given back although it is not quiet."""
 
 _EACH: Final = 64 * 1024
-"""Bytes that a connection leaves behind beside what it held: its objects, its buffers."""
+"""Bytes that a connection leaves behind beside its data: its objects, its buffers."""
 
 _LEFT: Final = 64 * 1024 * 1024
 """Bytes that connections may leave behind until memory is given back although it is not quiet."""
 
 QUIET: Final = 0.03
-"""Seconds without another large chunk after which the memory of large ones is given back: longer
-than an echo takes, since getting the memory anew costs as much as the message."""
+"""Seconds without another large chunk after which memory is given back: longer than an echo takes,
+since getting the memory anew costs as much as the message."""
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3

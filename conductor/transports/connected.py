@@ -13,7 +13,7 @@ from conductor.transports.fds import FdReader, FdWriter
 
 
 class ConnectedPiped(Piped):
-    """Keeps what is asked of it before the connection is there."""
+    """Keeps lines and calls that come before the connection is there."""
 
     def __init__(self, line_limit: int) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class ConnectedPiped(Piped):
     ) -> None:
         """The connection is there; it belongs to this transport now."""
         fd = connection.detach()
-        # Only our direction: the reader's descriptor still takes what the other side sends.
+        # Only our direction: the reader's descriptor still takes lines from the other side.
         half_close = functools.partial(shut_down, how=socket.SHUT_WR)
         writer = FdWriter(os.dup(fd), events.drained, broken, half_close)
         reader = FdReader(fd, self._limit, events.received, events.oversized, end)

@@ -1,4 +1,4 @@
-"""A time by which something has to happen, which is set anew far more often than it comes."""
+"""A time limit that is set anew far more often than it is reached."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Deadline:
             self._start(at)
 
     def stop(self) -> None:
-        """It never comes. Its owner is not in a cycle with it any more."""
+        """The deadline never comes. Its owner is no longer in a cycle with it."""
         self._at = None
         self._expired = _nothing
         if self._timer is not None:
@@ -47,4 +47,4 @@ class Deadline:
 
 
 def _nothing() -> None:
-    """What a deadline does that was stopped."""
+    """The action of a stopped deadline: nothing."""

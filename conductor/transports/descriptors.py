@@ -27,7 +27,7 @@ def raise_limit() -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft, hard = limits
     if soft != hard:
-        # macOS takes no more than a number of its own, whatever the hard limit says.
+        # macOS takes no more than a number of its own, whatever the hard limit is.
         for wanted in (hard, 10_240):
             with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -29,7 +29,7 @@ _BACKLOG: Final = 1024
 """Connections that wait to be accepted: with few, strangers fill the queue before the entrance."""
 
 _AT_ONCE: Final = 16
-"""Connections taken in one turn of the event loop; what strangers have sent is read in between."""
+"""Connections taken in one turn of the event loop; the bytes of strangers are read in between."""
 
 REST: Final = 0.5
 """Seconds without new connections when there is no descriptor for one."""
@@ -46,7 +46,7 @@ class Stranger(Protocol):
 
 
 def is_spare(fd: int) -> bool:
-    """Whether a new descriptor is one of the last, which entrances leave to the chain.
+    """Whether a new descriptor is among the last, which entrances leave to the chain.
 
     A system hands out the lowest number that is free, so a high one says how many are taken.
     """
@@ -55,7 +55,7 @@ def is_spare(fd: int) -> bool:
 
 
 def strangers() -> int:
-    """How many there may be at one entrance: these descriptors are theirs, whatever clients with a
+    """The most strangers at one entrance. These descriptors are theirs, whatever clients with a
     secret hold, so that `/health` is answered."""
     return min(STRANGERS, descriptors.most() // 8)
 
@@ -145,8 +145,8 @@ class Entrance:
             except ConnectionError:
                 continue
             except OSError as error:
-                # No descriptor is left. Only the first time that means that somebody waits; and
-                # one that is given back is free in the next turn of the event loop.
+                # No descriptor is left. Only in the first round this means that somebody waits. A
+                # descriptor that is given back is free in the next turn of the event loop.
                 if not taken:
                     self.complain(f"cannot let a client in: {error.strerror or error}")
                     if not self.make_room():
@@ -163,7 +163,7 @@ class Entrance:
             self.make_room()
         connection.setblocking(False)
         if connection.family != getattr(socket, "AF_UNIX", None):
-            # What leaves in two pieces must not wait for the client's delayed acknowledgement.
+            # A message in two pieces must not wait for the client's delayed acknowledgement.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._strangers[self._greet(connection)] = None
 
@@ -173,7 +173,7 @@ class Entrance:
 
 
 def shut_down(fd: int, how: int = socket.SHUT_RDWR) -> None:
-    """Ends a connection, or one direction of it, of which another descriptor may still be open."""
+    """Ends a connection, or one direction of it; another descriptor of it may still be open."""
     with contextlib.suppress(OSError), socket.socket(fileno=fd) as connection:
         connection.shutdown(how)
 

@@ -44,7 +44,7 @@ class FdReader:
         unhurried: bool = False,
     ) -> None:
         """`on_part` is called when more than a chunk of a line is `held`. `unhurried`: nobody waits
-        for what is read here, so a writer of much waits."""
+        for these lines, so a writer of much waits."""
         self._unhurried = unhurried
         self._resting: asyncio.TimerHandle | None = None
         self._fd = fd
@@ -100,8 +100,8 @@ class FdReader:
             self._on_part()
 
     def drain(self) -> None:
-        """Takes what is left, without waiting for more: as much as the other side can have written
-        before it ended. What it started may write on for ever."""
+        """Takes the rest, without waiting for more: as much as the other side can have written
+        before it ended. Processes that it started may write on for ever."""
         for _ in range(_LAST_READS):
             if not self.read():
                 return
@@ -158,7 +158,7 @@ class FdReader:
 
 
 class FdWriter:
-    """Writes to a descriptor; keeps what does not fit. Owns and closes it."""
+    """Writes to a descriptor; keeps the bytes that do not fit. Owns and closes it."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class FdWriter:
         on_broken: Callable[[OSError], None],
         release: Callable[[int], None] = os.close,
     ) -> None:
-        """`release` gives the descriptor back (a socket has to be shut down first)."""
+        """`release` gives the descriptor back (a socket must be shut down first)."""
         self._fd = fd
         self._release = release
         self._queue: deque[memoryview] = deque()
@@ -180,7 +180,7 @@ class FdWriter:
         os.set_blocking(fd, False)
 
     def write(self, data: bytes) -> None:
-        """Sends what it can at once and queues the rest."""
+        """Sends as much as it can at once and queues the rest."""
         if self._fd < 0 or self._closing:
             return
         if not self._queue:
@@ -209,7 +209,7 @@ class FdWriter:
             self.close()
 
     def close(self) -> None:
-        """Closes now; what is queued is lost."""
+        """Closes now; queued bytes are lost."""
         if self._fd >= 0:
             if self._waiting:
                 self._loop.remove_writer(self._fd)

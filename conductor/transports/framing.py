@@ -17,7 +17,7 @@ _FEW: Final = 64
 
 
 def split(chunk: bytes) -> list[bytes]:
-    """`chunk.split(b"\\n")`. That looks at each byte; in a large chunk, searching skips over long
+    """`chunk.split(b"\\n")`. Split looks at each byte; in a large chunk a search skips over long
     lines."""
     if len(chunk) < _LARGE:
         return chunk.split(b"\n")
@@ -71,7 +71,7 @@ class LineSplitter:
         return frames
 
     def end(self) -> bytes:
-        """What is left when the stream ends: a last line without newline, or nothing."""
+        """The rest when the stream ends: a last line without newline, or nothing."""
         return self._complete(b"")
 
     def _complete(self, last: bytes) -> bytes:

@@ -58,7 +58,7 @@ class GuestTransport:
         return self._guest.carrier
 
     async def open(self, events: Events) -> None:
-        """Starts the guest; reports what it returns at once on the loop's next turn."""
+        """Starts the guest; reports its first lines on the loop's next turn."""
         self._events = events
         try:
             returned = self._guest.start(b"")

@@ -1,7 +1,7 @@
 """The `Host` header of a request: by which name a server was called. Pure.
 
-A page of somebody else must not reach a server of this machine by a name of its own that leads
-here, so nothing is taken for a name that is not exactly one.
+A foreign page must not reach a server of this machine by a name of its own that leads
+here, so only exact names count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HOST: Final = lazy_pattern(r"(\[[0-9a-f:.]{2,45}\]|[^\s:/\\@\[\]?#]{1,255})(?::
 
 
 def is_named(header: str, names: Iterable[str], port: int | None = None) -> bool:
-    """Whether a header calls a server by one of its names; at `port`, if there is one."""
+    """Whether a header calls a server by one of its names, and at `port`, if there is a port."""
     match = _HOST.fullmatch(header.strip(" \t").lower())
     if match is None or match[1] not in {name.lower() for name in names}:
         return False

@@ -1,6 +1,6 @@
 """A component in this process: an async function with a channel instead of a process.
 
-Also what tests use to play a client, a proxy or an agent without any process.
+Tests use it to play a client, a proxy or an agent without any process.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 from conductor.transports.base import Ended, Owner
 
 _LEAST: Final = 0.05
-"""Seconds that a function has, whatever the grace: it may have to await something at its end."""
+"""The least seconds that a function gets, whatever the grace: it may await something at its end."""
 _CANCELS: Final = 5
 """How often a function is cancelled until it is closed, which only few could catch."""
 
 
 class Channel:
-    """What an in-process component holds: whole lines in, whole lines out."""
+    """The channel of an in-process component: whole lines in, whole lines out."""
 
     def __init__(self, send: Callable[[bytes], None], taken: Callable[[], None]) -> None:
         """`send` takes each line the component sends; `taken` is called when it received one."""
@@ -69,13 +69,13 @@ Component = Callable[[Channel], Awaitable[None]]
 class MemoryTransport:
     """Runs an async function as a component, or as the client of a chain.
 
-    What it raises ends the connection with a sentence that names the function and the exception;
-    `error` keeps the exception. At the client's end that fails the chain.
+    Its exception ends the connection with a sentence that names the function and the exception;
+    `error` keeps the exception. At the client's end an exception fails the chain.
     """
 
     def __init__(self, component: Component) -> None:
         self.error: BaseException | None = None
-        """What the function raised."""
+        """The exception that the function raised."""
         self._component = component
         self._channel = Channel(self._from_component, self._taken)
         self._events: Owner | None = None
@@ -99,12 +99,12 @@ class MemoryTransport:
         return self._channel.waiting
 
     def pause(self) -> None:
-        """Keeps what the component sends until `resume`."""
+        """Keeps the component's lines until `resume`."""
         if self._held is None:
             self._held = []
 
     def resume(self) -> None:
-        """Hands over what was kept, and reads on."""
+        """Hands over the kept lines, and reads on."""
         held, self._held = self._held, None
         if held and self._events is not None:
             self._events.received(held)
@@ -142,7 +142,8 @@ class MemoryTransport:
             self._report(Ended("was cancelled"))
             raise
         except BaseException as error:
-            # Also what is no `Exception`, such as `SystemExit`: the chain would wait for ever.
+            # Also exceptions that are no `Exception`, such as `SystemExit`: the chain would wait
+            # for ever.
             self._raised(error)
             if isinstance(error, KeyboardInterrupt):
                 raise
@@ -151,7 +152,7 @@ class MemoryTransport:
 
     def _raised(self, error: BaseException) -> None:
         self.error = error
-        if self._ended:  # nobody waits for it any more, but its author has to learn of it
+        if self._ended:  # nobody waits for it any more, but its author must know
             about = {"message": f"`{self.name}` failed while its chain ended", "exception": error}
             asyncio.get_running_loop().call_exception_handler(about)
         text = f"raised {type(error).__name__}" + (f": {error}" if str(error) else "")
@@ -164,7 +165,7 @@ class MemoryTransport:
 
     def _report(self, how: Ended) -> None:
         if not self._ended and self._events is not None:
-            self.resume()  # what it sent comes before its end, paused or not
+            self.resume()  # its lines come before its end, paused or not
             self._ended = True
             self._events.ended(how)
 

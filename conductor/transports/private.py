@@ -14,12 +14,12 @@ import sys
 from typing import Final
 
 MCP: Final = "conductor-mcp-"
-"""How folders begin in which shims of MCP connect …"""
+"""The begin of the names of folders in which shims of MCP connect."""
 JOIN: Final = "conductor-join-"
-"""… and successors of proxies that launch them."""
+"""The same for folders in which successors connect that a proxy launches."""
 
 _SOCKET: Final = "socket"
-"""The one file in such a folder."""
+"""The only file in such a folder."""
 _KINDS: Final = (MCP, JOIN)
 _PLACES: Final = ("TMPDIR", "TEMP", "TMP")
 _OWN: Final = 0o700
@@ -90,7 +90,7 @@ def _held(path: str) -> int | None:
 
 
 def clear() -> None:
-    """Removes what conductors that were killed have left: folders of ours that nobody holds.
+    """Removes the folders that killed conductors have left: folders of ours that nobody holds.
 
     Never raises, follows no link, and leaves folders of other users or of other makers alone.
     """

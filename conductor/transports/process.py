@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _TAIL_LINES: Final = 20
 _TAIL_BYTES: Final = 4096
 _LINES: Final = 1000
-"""Lines of standard error a second that are shown …"""
+"""The lines of standard error that are shown in a second."""
 _BURST: Final = 5
-"""… and the seconds for which they may be saved up."""
+"""The seconds for which unused lines may be saved up."""
 
 
 class _Stage(enum.Enum):
@@ -46,7 +46,7 @@ class _Stage(enum.Enum):
     OPEN = 1
     """Carrying lines."""
     ENDED = 2
-    """Its end has been reported, or `close` was called: then its owner expects it."""
+    """The end has been reported, or `close` was called: then the owner expects the end."""
     CLOSED = 3
     """Nothing of it is left."""
 
@@ -84,7 +84,7 @@ class Stderr:
             self._write(f"({were} left out: more than {_LINES} a second)")
             self._left_out = 0
         if len(lines) > may + _TAIL_LINES and not self._keys.concerns(lines):
-            # A flood: what is neither shown nor kept is not even read.
+            # A flood: lines that are neither shown nor kept are not even read.
             self._left_out += len(lines) - may - _TAIL_LINES
             lines = [*lines[:may], *lines[-_TAIL_LINES:]]
         for at, line in enumerate(lines):
@@ -92,7 +92,7 @@ class Stderr:
             quoted = self._keys.without(text)
             if quoted is not None:
                 self._tail.append(quoted)
-            # Without its first line nobody would know the rest of a private key for what it is.
+            # Without its first line nobody would recognise the rest of a private key.
             self._torn = quoted != text and (self._torn or at >= may)
             if at < may and not self._torn:
                 self._write(text)
@@ -145,14 +145,14 @@ class ProcessTransport(Piped):
         """
         Args:
             command: The program and its arguments.
-            env: The whole environment; None: what programs get of this process's.
+            env: The whole environment; None: the part of this process's that programs get.
             cwd: The folder it starts in; None: this process's.
             guardian: Ends the process's group should this process be killed.
             on_stderr: Called with each line of standard error that is shown.
             line_limit: Bytes of a line, at most.
             first_line: Written before anything else, when the process is started.
             adopt: A process that runs `command` already.
-            shown: What people read instead of the command.
+            shown: The text that people read instead of the command.
         """
         super().__init__()
         self._shown = shown
@@ -270,7 +270,7 @@ class ProcessTransport(Piped):
                 with contextlib.suppress(RuntimeError):  # the loop has ended before
                     loop.call_soon_threadsafe(self._exited)
 
-            # Of the loop's own threads there are few, and what is written there would wait.
+            # The loop has few threads of its own, and file writes there would wait.
             threading.Thread(target=wait, daemon=True).start()
         else:
             loop.add_reader(self._pidfd, self._exited)
@@ -284,7 +284,7 @@ class ProcessTransport(Piped):
         return self._shown or shlex.join(self.command)
 
     def hear(self) -> None:
-        """Takes what the process has written to its standard error: what fits into a pipe."""
+        """Takes the process's standard error so far: as much as fits into a pipe."""
         if self._stderr_reader is not None:
             self._stderr_reader.read()
 
@@ -304,7 +304,7 @@ class ProcessTransport(Piped):
         if self._exit is not None and not self._exit.done():
             self._exit.set_result(None)
         if self._reader is not None:
-            # What it wrote before its end is still in the pipe, even if backpressure has paused us.
+            # Its last lines are still in the pipe, even if backpressure has paused us.
             self._reader.resume()
             self._reader.drain()
         self._report("")

@@ -1,8 +1,8 @@
-"""Process groups: a component and whatever it has started, none of which may outlive the chain.
+"""Process groups: a component and all processes that it has started. None may outlive the chain.
 
 `signal` and `end` act on the group of one component. `Guardian` ends all groups if this process is
-killed. `end_strays` ends processes that have left their group (daemons). `reaping` keeps what has
-ended and was left to this process from staying as zombies.
+killed. `end_strays` ends processes that have left their group (daemons). `reaping` keeps ended
+orphans of this process from staying as zombies.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ orphan."""
 _groups: set[int] = set()
 """The process groups that guardians watch over. Their leaders are reaped by who started them."""
 
-# A constant text: nothing a user or component says becomes part of it. A shell is the smallest
-# process every POSIX system has; it gets numbers on its standard input, and a folder, maybe, as its
-# argument. It ignores the signals that a terminal sends to everybody, since it has to be the last
+# A constant text: no text of a user or component becomes part of it. A shell is the smallest
+# process that every POSIX system has. It gets numbers on its standard input, and maybe a folder as
+# its argument. It ignores the signals that a terminal sends to everybody, since it must be the last
 # to end.
 _SCRIPT: Final = """
 trap '' HUP INT TERM
@@ -66,7 +66,7 @@ class Guardian:
         self._shell: subprocess.Popen[bytes] | None = None
 
     def add(self, group: int) -> None:
-        """Watches over one more process group."""
+        """Watches over another process group."""
         self._groups.add(group)
         _groups.add(group)
         self._send()
@@ -78,7 +78,7 @@ class Guardian:
         self._send()
 
     def release(self) -> None:
-        """Lets the shell end; it does not touch what is still listed."""
+        """Lets the shell end; it does not touch groups that are still listed."""
         shell, self._shell = self._shell, None
         if shell is not None:
             assert shell.stdin is not None
@@ -124,7 +124,7 @@ def lives(group: int) -> bool:
 
 
 async def end(group: int, grace: float) -> None:
-    """Ends what a group's leader has left behind: SIGTERM, and SIGKILL after `grace` seconds."""
+    """Ends the processes that a group's leader has left: SIGTERM, SIGKILL after `grace` seconds."""
     import asyncio  # not at the top: this module is loaded before the event loop's modules
 
     for number in (signals.SIGTERM, signals.SIGKILL):
@@ -162,14 +162,14 @@ def reaping(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """While the block lasts, orphans that were left to this process are reaped when they end
     (Linux): as the first process of a container it is the parent of all of them.
 
-    Its own children are left to who has started them. None of those may come from asyncio: then
-    uvloop takes this signal for itself, and later drops it.
+    Own children are left to the code that has started them. None of these may come from asyncio:
+    then uvloop takes this signal for itself, and later drops it.
     """
     if sys.platform != "linux":
         yield
         return
     reaper = _Reaper(loop)
-    # uvloop keeps this signal from its own handlers, and wakes for those of Python.
+    # uvloop keeps this signal from its own handlers, and wakes for handlers of Python.
     call(loop, signals.SIGCHLD, reaper.look)
     try:
         reaper.look()
@@ -189,7 +189,7 @@ class _Reaper:
         self._later: asyncio.TimerHandle | None = None
 
     def look(self) -> None:
-        """Reaps what has ended."""
+        """Reaps orphans that have ended."""
         now, before, self._held = time.monotonic(), self._held, {}
         overdue = []
         for pid in _children():
@@ -217,7 +217,7 @@ class _Reaper:
 
 
 def _waited() -> set[int]:
-    """The children whose end somebody still wants to know, whoever has started them."""
+    """The children whose end some code still wants to know."""
     own = (one for one in gc.get_objects() if issubclass(type(one), subprocess.Popen))
     return {one.pid for one in own if getattr(one, "returncode", 0) is None}
 
@@ -235,7 +235,7 @@ def adopt_orphans() -> None:
 
 
 def end_strays() -> None:
-    """Ends every process below this one, and theirs as they come up; returns when none is left."""
+    """Ends every process below this one, and their children too. Returns when none is left."""
     deadline = time.monotonic() + _STRAYS_SECONDS
     while sys.platform == "linux" and time.monotonic() < deadline:
         for pid in _children():

@@ -1,4 +1,4 @@
-"""What Linux says of a process; other systems say nothing here."""
+"""The state of a process on Linux; on other systems nothing is known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def words(pid: int) -> str:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """What Linux says of a process; empty: nothing."""
+    """A file of a process under `/proc`; empty: it cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read(1024)

@@ -1,13 +1,15 @@
-"""Bytes that have come and that nobody has taken yet: an account a principal, and one for all.
+"""Bytes that have come and that nobody has taken yet: one account a principal, and one for all.
 
-Knows no server and no transport. What reads a connection has an entry here, and counts what comes
-and what is taken: half a body, the pieces of a message, a message that waits for its chain.
+Knows no server and no transport. The reader of a connection has an entry here, and counts the bytes
+that come and those that are taken: half a body, the pieces of a message, a message that waits for
+its chain.
 
 A principal may hold half as much as is free, so that something is free for everybody else at any
-time. Beyond that a connection of which another piece has come waits. Only the one that has held
-something longest reads on, so that large messages come one after the other; once half of all is
-held, only that one of the principal that has held something longest. If even that one needs too
-long, it goes. So one always reads on: of who waits, nobody sees that the client has left.
+time. Beyond that a connection waits once another of its pieces has come. Only the connection that
+has held bytes longest reads on, so that large messages come one after the other; once half of all
+is held, only the principal that has held bytes longest has such a connection. If even this
+connection needs too long, it goes. So one connection always reads on: nobody sees that the client
+of a waiting one has left.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ PATIENCE: Final = 30.0
 
 
 class Reader(Protocol):
-    """What reads a connection."""
+    """Reads a connection."""
 
     def wait(self) -> None:
-        """Reads no more for now. May be called again while it waits."""
+        """Stops reading for now. May be called again while it waits."""
 
     def go_on(self) -> None:
         """Reads on."""
@@ -90,7 +92,7 @@ class Received:
             self._watch(account)
 
     def _watch(self, account: _Account) -> None:
-        """The first has so long to make room for the others."""
+        """The first entry has so long to make room for the others."""
         loop = asyncio.get_running_loop()
         account.timer = loop.call_later(self._patience, self._late, account, account.first)
 
@@ -121,7 +123,7 @@ class Received:
 
 
 class _Account:
-    """What one principal holds."""
+    """The bytes that one principal holds."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -131,7 +133,7 @@ class _Account:
 
     @property
     def first(self) -> Entry | None:
-        """The one that has held something longest."""
+        """The entry that has held bytes longest."""
         return next(iter(self.holding), None)
 
     def stop(self) -> None:
@@ -142,7 +144,7 @@ class _Account:
 
 
 class Entry:
-    """What one connection holds.
+    """The bytes that one connection holds.
 
     Attributes:
         held: Its bytes.

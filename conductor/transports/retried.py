@@ -1,7 +1,7 @@
 """A component that may need several tries to start: `,retries=N`.
 
-Until it has said something, its end is not reported: it is started again, or connected to again,
-and gets what was written before. To the router it only took longer.
+Until a component has said something, its end is not reported: it is started again, or connected to
+again, and gets the lines that were written before. To the router it only took longer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Retried:
         return getattr(self._inner, "pid", None)
 
     async def open(self, events: Owner) -> None:
-        """Begins the first try. What fails for good is reported as the end."""
+        """Begins the first try. A final failure is reported as the end."""
         self._events = events
         await self._try()
 
@@ -143,7 +143,7 @@ class Retried:
             self._inner.finish()
 
     def hear(self) -> None:
-        """Takes what the component has written to its standard error."""
+        """Takes the component's standard error so far."""
         if self._inner is not None:
             self._inner.hear()
 
@@ -162,7 +162,7 @@ def _is_final(how: Ended) -> bool:
 
 
 class _Try:
-    """What the transport of one try reports."""
+    """Takes the reports of the transport of one try."""
 
     def __init__(self, owner: Retried) -> None:
         self._owner = owner
@@ -177,13 +177,13 @@ class _Try:
         return self._owner._events if is_current else None
 
     def received(self, frames: list[bytes]) -> None:
-        """It has said something."""
+        """The component has said something."""
         if (events := self._events()) is not None:
             self._owner.spoke()
             events.received(frames)
 
     def oversized(self, head: bytes, limit: int) -> None:
-        """It has said too much."""
+        """The component has sent a line that is too long."""
         if (events := self._events()) is not None:
             self._owner.spoke()
             events.oversized(head, limit)
@@ -194,10 +194,10 @@ class _Try:
             events.undeliverable(frame, why)
 
     def drained(self) -> None:
-        """Some of what was queued has left."""
+        """Some queued lines have left."""
         if (events := self._events()) is not None:
             events.drained()
 
     def ended(self, how: Ended) -> None:
-        """It has ended."""
+        """The component has ended."""
         self._owner.failed(self, how)

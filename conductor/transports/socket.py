@@ -1,6 +1,6 @@
 """A connection that comes in on a private Unix socket, let in by a secret only.
 
-An `scp` proxy launches its successor itself; what it launches is `conductor join PATH`, which
+An `scp` proxy launches its successor itself: it launches `conductor join PATH`, which
 connects here and carries the proxy's successor traffic.
 """
 
@@ -23,7 +23,7 @@ TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not
 
 
 class ListeningTransport(ConnectedPiped):
-    """Waits for one connection; what is written before it comes is kept."""
+    """Waits for one connection; lines that are written before it comes are kept."""
 
     def __init__(self, *, line_limit: int = LINE_LIMIT, linger: float = LINGER) -> None:
         """`linger`: seconds from the connection's end to its report."""

@@ -36,7 +36,7 @@ class StdioTransport(Piped):
         self._carry(reader, writer)
 
     async def close(self, grace: float) -> None:
-        """Gives both descriptors back, after what is queued had `grace` seconds to leave."""
+        """Gives both descriptors back, after queued lines had `grace` seconds to leave."""
         await super().close(grace)
         for fd in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):  # a terminal is our parent's too: leave it as it was
@@ -67,7 +67,7 @@ def _own(fd: int, flags: int) -> int:
 
 
 def _pollable(fd: int) -> int:
-    """`fd`, or for what no poller takes, files and `/dev/null`, a pipe that is fed from it."""
+    """`fd`; or, for files and `/dev/null`, which no poller takes, a pipe that is fed from `fd`."""
     facts = os.fstat(fd)
     null = stat.S_ISCHR(facts.st_mode) and facts.st_rdev == os.stat(os.devnull).st_rdev
     if not stat.S_ISREG(facts.st_mode) and not null:

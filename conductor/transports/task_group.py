@@ -1,4 +1,4 @@
-"""A group of tasks: the error of one task is told, and the other tasks go on."""
+"""A group of tasks: the error of one task is reported, and the other tasks go on."""
 
 from __future__ import annotations
 

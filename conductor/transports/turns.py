@@ -1,4 +1,5 @@
-"""Whose bytes are looked at: in each turn of an event loop a few pieces of each principal's.
+"""Gives principals their turns: in each turn of an event loop a few pieces of each principal's
+bytes.
 
 A piece costs a millisecond or so, however its sender has cut it: so a flood of one principal,
 over any number of connections, holds up nobody else for long. Knows no server and no transport.
@@ -12,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 _EACH: Final = 8
-"""Pieces of one principal in one turn. A turn has an end only once somebody has taken so many: who
-sends one message after the other pays nothing for it."""
+"""The most pieces of one principal in one turn. A turn has an end only once somebody has taken so
+many: a client that sends one message after the other pays nothing for turns."""
 
 
 class Turns:
@@ -38,15 +39,15 @@ class Turns:
             self._loop.call_soon(self._next)
 
     def later(self, principal: str, go_on: Callable[[], object]) -> None:
-        """Calls `go_on` in a later turn, when those of the principal's that came before are done:
-        `may` has said no."""
+        """Calls `go_on` in a later turn, behind earlier calls: `may` has said no."""
         self._waiting.setdefault(principal, deque()).append(go_on)
 
     def _next(self) -> None:
         self._ends = False
         self._spent.clear()
         for principal, waiting in [*self._waiting.items()]:
-            # Who had no turn stays ahead of who goes on: so connections of one principal alternate.
+            # A connection without a turn stays ahead of one that goes on: those of one principal
+            # alternate.
             while waiting and self._spent.get(principal, 0) < _EACH:
                 waiting.popleft()()
             if not waiting:

@@ -1,18 +1,18 @@
 """The client's side of the transports over which a chain, or a component, is reached at an address.
 
-    address     what a user writes: `unix:PATH`, `tcp://…`, `ws://…`, `wss://…`, `http://…`, `https://…`
+    address     addresses: `unix:PATH`, `tcp://…`, `ws://…`, `wss://…`, `http://…`, `https://…`
     dial        from an address to its transport
     sockets     a socket to a host, by one of its addresses
     proxies     the proxy on the way, by HTTPS_PROXY and NO_PROXY
-    cookies     what a server has set, and gets back
-    failures    what can go wrong on the way to an address, in words
+    cookies     cookies that a server has set, and gets back
+    failures    the errors on the way to an address, in words
     lines       `unix:` and `tcp://`: lines on a socket
     wire        headers and subprotocols by name
     fragments   the frames of a WebSocket, put together to messages
     websocket   one WebSocket: messages, pings, cookies
     websocket_transport  `ws://` and `wss://`: a connection that outlives its WebSockets
     sse         server-sent events (pure)
-    http_rules  ACP over HTTP: what is posted when, and what is heard where (pure)
+    http_rules  ACP over HTTP: the order of POSTs, and the streams of answers (pure)
     client      requests of HTTP to one address
     http        `http://` and `https://`
 

@@ -13,7 +13,7 @@ from conductor.errors import UsageError
 from conductor.patterns import lazy_pattern
 
 ENDPOINT: Final = "/acp"
-"""The path of a URL that is written without one, as all SDKs have it."""
+"""The path of a URL that is written without a path, as in all SDKs."""
 
 
 class Scheme(NamedTuple):
@@ -22,9 +22,9 @@ class Scheme(NamedTuple):
     form: str
     """As a user writes it."""
     transport: str
-    """What carries lines there: a module of `conductor.transports.remote`, and a class in it."""
+    """The class that carries lines there, and its module of `conductor.transports.remote`."""
     port: int = 0
-    """What a URL without a port means; 0: there is none that goes without saying."""
+    """The port of a URL that is written without a port; 0: the scheme has no usual port."""
     is_path: bool = False
     """Whether it names a file of this machine, and no host."""
     is_web: bool = False
@@ -69,23 +69,23 @@ class Address(msgspec.Struct, frozen=True):
     host: str = ""
     """Of an IPv6 address without its brackets; empty: of a path."""
     port: int = 0
-    """0: of a path; or any that is free, which makes sense to those who listen."""
+    """0: the address is a path; or, for a listener, any free port."""
     path: str = ""
     """A path on this machine; of a URL its path and query; of `tcp` empty."""
 
     @property
     def row(self) -> Scheme:
-        """What kind of address it is."""
+        """The scheme's row."""
         return SCHEMES[self.scheme]
 
     @property
     def has_tls(self) -> bool:
-        """Whether what passes is encrypted."""
+        """Whether the messages are encrypted."""
         return self.scheme in ("wss", "https")
 
     @property
     def is_local(self) -> bool:
-        """Whether what passes stays on this machine."""
+        """Whether the messages stay on this machine."""
         if self.row.is_path or self.host == "localhost":
             return True
         return self.host == "::1" or re.fullmatch(r"127(\.\d{1,3}){3}", self.host) is not None
@@ -126,7 +126,7 @@ def parse_all(text: str, here: str = "") -> tuple[Address, ...]:
 
 def parse(text: str, here: str = "") -> Address:
     """Reads an address. A relative path of a socket starts from `here`, or else from the current
-    folder. Raises `UsageError`; its text does not repeat what may be a password."""
+    folder. Raises `UsageError`; its text repeats no possible password."""
     scheme, _, rest = text.partition(":")
     scheme = scheme.lower()
     row = SCHEMES.get(scheme)

@@ -14,7 +14,7 @@ _HIGH: Final = 4 * 1024 * 1024
 
 
 class RemoteChannel(Channel):
-    """What a client in this process holds of a connection to an address."""
+    """The channel of a client in this process: a connection to an address."""
 
     def __init__(self, transport: Transport, log: Callable[[str], None]) -> None:
         """`log` takes sentences about messages that do not pass."""
@@ -32,7 +32,7 @@ class RemoteChannel(Channel):
         await self._transport.open(self)
 
     async def close(self, grace: float) -> None:
-        """Closes the connection, after what is queued had `grace` seconds to leave."""
+        """Closes the connection, after queued lines had `grace` seconds to leave."""
         await self._transport.close(grace)
         await self._tasks.__aexit__(None, None, None)
 
@@ -48,7 +48,7 @@ class RemoteChannel(Channel):
         """Starts a task of the connection's."""
         return self._tasks.create_task(work)
 
-    # -- what the transport reports ------------------------------------------------------------
+    # -- reports of the transport -----------------------------------------------------------------
 
     def received(self, frames: list[bytes]) -> None:
         """Lines came."""
@@ -68,7 +68,7 @@ class RemoteChannel(Channel):
         self._log(f"a message did not arrive: {why}")
 
     def drained(self) -> None:
-        """What was written has left: nobody waits for that."""
+        """The written lines have left: nobody waits for that."""
 
     def ended(self, how: Ended) -> None:
         """The connection is over."""

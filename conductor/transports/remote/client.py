@@ -22,7 +22,7 @@ FAILED: Final = (
     httpcore.ProtocolError,
     httpcore.TimeoutException,
 )
-"""What a request raises if no answer comes, beside `LinkError`."""
+"""The errors of a request without an answer, beside `LinkError`."""
 
 
 def pool(address: Address, tls: SSLContext | None) -> httpcore.AsyncConnectionPool:
@@ -112,7 +112,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         """Ends it."""
         self._writer.close()
         with contextlib.suppress(OSError):
-            # Who is cancelled here would cancel all who close it later.
+            # A cancel at this place would cancel all later waits for the close.
             await asyncio.shield(self._writer.wait_closed())
 
     async def start_tls(
@@ -127,7 +127,7 @@ class _Stream(httpcore.AsyncNetworkStream):
         return self
 
     def get_extra_info(self, info: str) -> Any:
-        """What the library asks: whether an idle connection has ended."""
+        """The library asks whether an idle connection has ended."""
         if info == "is_readable":
             return self._reader.at_eof() or self._writer.is_closing()
         return self._writer.get_extra_info(info)

@@ -1,6 +1,6 @@
-"""The cookies of one connection: a server, or a balancer before it, gets back what it has set.
+"""The cookies of one connection: a server, or a balancer before it, gets its cookies back.
 
-As the SDKs have it, only names and values count, and all goes back to the one address there is.
+As in the SDKs, only names and values count, and all cookies go back to the only address.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ _MOST: Final = 64
 
 
 class Cookies:
-    """What a server has set."""
+    """The cookies of a server."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
 
     def take(self, headers: Iterable[str]) -> None:
-        """Keeps what headers `Set-Cookie` say."""
+        """Keeps the cookies of headers `Set-Cookie`."""
         for header in headers:
             name, equals, value = header.partition(";")[0].partition("=")
             if equals and header.isascii() and header.isprintable():

@@ -35,12 +35,12 @@ def dial(
     """The transport that reaches an address; it connects when it is opened.
 
     Args:
-        address: Where to.
-        token: Returns what is shown there; None: nothing.
-        ca: A file with the certificates that are trusted, instead of the system's; empty: those.
+        address: The address to reach.
+        token: Returns the token to show there; None: no token is shown.
+        ca: A file with the trusted certificates; empty: the system's certificates.
         line_limit: Bytes of a message, at most.
         log: Takes sentences about links that are cut, and are there again.
-        patience: Seconds for which it is tried to have a link back.
+        patience: Seconds of tries to get a link back.
 
     Raises:
         UsageError: A package is missing, or the address cannot take the token, or has no TLS.
@@ -49,7 +49,7 @@ def dial(
     token = partial(shown, token) if token is not None else None
     if not address.row.is_web:
         return _class(address)(address, line_limit=line_limit)
-    # Before the event loop's modules: those load no TLS unless it is there.
+    # Before the event loop's modules: they load no TLS unless it is loaded already.
     tls = _tls(ca) if address.has_tls else None
     try:
         made = _class(address)
@@ -66,8 +66,8 @@ def _class(address: Address) -> Callable[..., Transport]:
 
 
 def shown(token: Callable[[], str]) -> str:
-    """A token as a header has it. Raises `ComponentError` for one that is gone, or can be none, as
-    each failure to open a connection is one; never repeats it."""
+    """A token as a header has it. Raises `ComponentError` for a token that is missing, or cannot be
+    valid: every failure to open a connection is such an error. Never repeats the token."""
     try:
         text = token().strip()
     except ConductorError as error:

@@ -1,4 +1,4 @@
-"""What can go wrong on the way to an address, in words: who, what, and what to do next."""
+"""The errors on the way to an address, in words: who, what, and the next step."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def refused(address: Address, status: int) -> LinkError:
 
 
 def broken_off(address: Address) -> LinkError:
-    """The error for a way that ended before there was an answer: a further try may get one."""
+    """The error for a connection that ended without an answer: a further try may get an answer."""
     return LinkError(
         f"{address} closed the connection without an answer",
         "check the address and its path; the network may have been cut",
@@ -112,7 +112,7 @@ def broken_off(address: Address) -> LinkError:
 
 
 def no_protocol(address: Address, why: str) -> LinkError:
-    """The error for a server that does not speak what the address says."""
+    """The error for a server that does not speak the protocol of its address."""
     return LinkError(
         f"the server at {address} does not speak this protocol: {why}",
         "check the address and its path",

@@ -14,7 +14,7 @@ class Fragments:
 
     @property
     def size(self) -> int:
-        """Its bytes so far."""
+        """The bytes of the message so far."""
         return len(self._parts)
 
     def text(self, frame: Frame) -> bytes | None:
@@ -33,5 +33,5 @@ class Fragments:
         return text
 
     def discard(self) -> None:
-        """Forgets what has come of it."""
+        """Forgets the parts of the message."""
         self._parts = bytearray()

@@ -1,4 +1,4 @@
-"""What transports of frames have in common, as those over a WebSocket or a bus."""
+"""The common part of transports of frames, such as those over a WebSocket or a bus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Link(Protocol):
-    """What keeps frames until the other end has them."""
+    """Keeps frames until the other end has them."""
 
     @property
     def full(self) -> bool: ...
@@ -21,10 +21,10 @@ class _Link(Protocol):
 
 
 class Framed:
-    """A transport of frames: keeps those that cannot leave yet, and those that come while it is
-    paused.
+    """A transport of frames. It keeps frames that cannot leave yet, and frames that come while it
+    is paused.
 
-    Subclasses say in `_pass_on` where frames go.
+    Subclasses send frames in `_pass_on`.
     """
 
     def __init__(self) -> None:
@@ -47,21 +47,21 @@ class Framed:
         self._pass_on()
 
     def hear(self) -> None:
-        """Does nothing: what is elsewhere has no standard error here."""
+        """Does nothing: a component elsewhere has no standard error here."""
 
     def _pass_on(self) -> None:
-        """Sends what waits, as far as there is room."""
+        """Sends the waiting frames, as far as there is room."""
         raise NotImplementedError
 
     def _next(self) -> bytes:
-        """The first frame that waits, which waits no more."""
+        """Takes the first waiting frame out of the queue."""
         frame = self._waiting.popleft()
         self._waiting_bytes -= len(frame)
         return frame
 
     def _fill(self, link: _Link) -> None:
-        """Gives a link what waits, as far as it has room. Raises `LinkError` if the link cannot go
-        on; a frame that it cannot take is reported."""
+        """Gives a link the waiting frames, as far as it has room. Raises `LinkError` if the link
+        cannot go on; a frame that it cannot take is reported."""
         while self._waiting and not link.full:
             frame = self._next()
             try:
@@ -81,7 +81,7 @@ class Framed:
             self._events.received(frames)
 
     def _go_on(self) -> bool:
-        """Reports what came while paused; whether its owner takes more."""
+        """Reports the frames that came while paused. Returns whether the owner takes more."""
         self._paused = False
         if self._kept_back and self._events is not None:
             frames, self._kept_back = self._kept_back, []

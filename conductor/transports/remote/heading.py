@@ -12,7 +12,7 @@ from conductor.transports.remote import wire
 
 
 class Heading(msgspec.Struct, gc=False):
-    """What stands at the top of a message; what is empty does not."""
+    """The members at the top of a message; missing members are empty."""
 
     id: Raw = Raw()
     method: str | None = None
@@ -26,7 +26,7 @@ _NOTHING: Final = Heading()
 
 
 def read_heading(frame: bytes) -> Heading:
-    """The heading of a frame; an empty one of what is no message: who gets it says so."""
+    """The heading of a frame; empty if the frame is no message: its receiver says so."""
     try:
         return _decoder.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -61,5 +61,5 @@ def is_name(text: str) -> bool:
 
 
 def session_of(read: Heading) -> str | None:
-    """The session of a request or notification; what begins with `$/` has none."""
+    """The session of a request or notification; a method that begins with `$/` has none."""
     return named_in(read.params) if wire.is_of_session(read.method) else None

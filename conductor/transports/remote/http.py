@@ -1,4 +1,4 @@
-"""`http://` and `https://`: ACP over HTTP. `http_rules` says what is sent when; this sends it."""
+"""`http://` and `https://`: ACP over HTTP. `http_rules` decides the requests; this sends them."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ class HttpTransport:
         log: Callable[[str], None] = lambda _: None,
         patience: float = backoff.PATIENCE,
     ) -> None:
-        """`token` is asked for each request, for it may be another by then. `log` takes sentences
-        about streams that are lost, and are there again. `patience`: seconds for which it is tried
-        to have one back."""
+        """`token` is called for each request: the token may change. `log` takes sentences about
+        streams that are lost, and are there again. `patience`: seconds to get a stream back."""
         self._address, self._token, self._tls = address, token, tls
         self._limit, self._log = line_limit, log
         self._cookies = Cookies()
@@ -60,7 +59,7 @@ class HttpTransport:
         self._flows = asyncio.Event()
         self._flows.set()
         self._leaving: asyncio.Task[None] | None = None
-        """What tells the server that this connection is done."""
+        """The task that tells the server that this connection is done."""
         self._finished = self._ended = False
 
     # -- the contract of transports ------------------------------------------------------------
@@ -105,10 +104,10 @@ class HttpTransport:
             self._do(self._rules.finish())
 
     def hear(self) -> None:
-        """Does nothing: what is elsewhere has no standard error here."""
+        """Does nothing: a component elsewhere has no standard error here."""
 
     async def close(self, grace: float) -> None:
-        """Ends the connection, after what is queued had `grace` seconds to leave."""
+        """Ends the connection, after queued frames had `grace` seconds to arrive."""
         was_over, self._ended = self._ended, True
         self._flows.set()
         pool = self._client
@@ -129,7 +128,7 @@ class HttpTransport:
         self._client = None
         await pool.aclose()
 
-    # -- what the rules want -------------------------------------------------------------------
+    # -- actions of the rules ------------------------------------------------------------------
 
     def _do(self, actions: Sequence[http_actions.Action]) -> None:
         for action in actions:
@@ -276,7 +275,7 @@ class HttpTransport:
     # -- the end -------------------------------------------------------------------------------
 
     def _why(self, error: Exception) -> str:
-        """What went wrong, in words."""
+        """The error in words."""
         if isinstance(error, OSError | TimeoutError):
             return failures.unreachable(self._address, error).text
         return f"{self._address} broke off ({type(error).__name__})"
@@ -303,7 +302,7 @@ async def _pause(tries: int) -> None:
 
 
 def _refusal(answer: Response) -> tuple[str, int] | None:
-    """Why an answer is no stream of events, and its status; None: it is one."""
+    """Why an answer is no stream of events, and its status; None: it is a stream of events."""
     if answer.status != 200:
         return f"got HTTP status {answer.status}", answer.status
     kind = client.kind(answer)
@@ -311,7 +310,7 @@ def _refusal(answer: Response) -> tuple[str, int] | None:
 
 
 async def _read(answer: Response, limit: int) -> bytes:
-    """The body of an answer. Raises `OSError` for one that is too long."""
+    """The body of an answer. Raises `OSError` for a body that is too long."""
     body = await client.body(answer, limit)
     if body is None:
         raise OSError(f"its answer has more than {limit:,} bytes")

@@ -1,4 +1,4 @@
-"""What `http_rules` asks of who speaks HTTP for it."""
+"""The actions of `http_rules`, which an HTTP client performs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Post(msgspec.Struct, frozen=True):
     tries: int = 0
     is_notification: bool = False
     order: int = 0
-    """Its place among all that the owner has written."""
+    """The message's place among all messages that the owner has written."""
 
 
 class Listen(msgspec.Struct, frozen=True):

@@ -1,17 +1,18 @@
-"""ACP over HTTP, as a strict client speaks it: what is posted when, and heard where. Pure.
+"""ACP over HTTP, as a strict client speaks it: when POSTs go, and on which streams answers come.
+Pure.
 
-Frames and what happened to requests go in, actions come out, for who sends them (`http`). Servers
+Frames and the results of requests go in, actions come out, which `http` performs. Servers
 differ, hence the rules:
 
 - The first request opens the connection. Nothing else is posted before the stream of the connection
-  has its head, nor a message of a session before that of the session has.
-- Requests and notifications wait in one queue, answers in another: an answer may be what the server
-  waits for. Of each queue one POST is on its way. No notification passes an answer, nor an answer a
+  has its head, nor a message of a session before the stream of the session has its head.
+- Requests and notifications wait in one queue, answers in another: the server may need an answer.
+  Of each queue one POST is on its way. No notification passes an answer, nor an answer a
   notification: so a turn ends after its updates.
-- Each POST has a number, so that a server that counts them can ignore one that comes again.
+- Each POST has a number, so that a server that counts them can ignore a repeated POST.
 - A message may come on any stream: ids alone say which request it answers.
-- A stream that is lost is opened again. Where the server numbers its events, behind the last one;
-  where it does not, what is open in that session is answered by an error first.
+- A lost stream is opened again: behind its last event, where the server numbers its events;
+  where it does not, the session's open requests are answered by an error first.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ FINAL: Final = frozenset({401, 403, 404, 410})
 _ENDS_SESSION: Final = frozenset({"session/close", "session/delete"})
 _OPENS_SESSION: Final = frozenset({"session/new", "session/fork"})
 _OK: Final = 2
-"""The first digit of a status of success …"""
+"""The first digit of the status of a success."""
 _FAILS: Final = 5
-"""… and of one of a server that has failed."""
+"""The first digit of the status of a server that has failed."""
 
 
 class _Phase(Enum):
@@ -90,7 +91,7 @@ class HttpRules:
     """One connection.
 
     Attributes:
-        connection_id: What the server calls it; empty: nothing yet.
+        connection_id: The server's name for the connection; empty: there is none yet.
         buffered: Bytes that wait, or are on their way.
     """
 
@@ -112,7 +113,7 @@ class HttpRules:
         self._numbers_events = False
         self._finishing = False
 
-    # -- what the owner says -------------------------------------------------------------------
+    # -- calls of the owner --------------------------------------------------------------------
 
     def write(self, frame: bytes) -> list[Action]:
         """A frame of the owner."""
@@ -140,18 +141,18 @@ class HttpRules:
         self._finishing = True
         return self._pump()
 
-    # -- what became of requests ---------------------------------------------------------------
+    # -- results of requests -------------------------------------------------------------------
 
     def opened(
         self, post: Post, status: int, connection_id: str, body: bytes, *, counts: bool = False
     ) -> list[Action]:
-        """The server has answered what opens the connection. `counts`: it says that it counts
-        messages; such a server numbers its events too."""
+        """The server has answered the request that opens the connection. `counts`: it says that it
+        counts messages; such a server numbers its events too."""
         self.buffered -= len(post.frame)
         asked, self._opening = self._opening, None
         assert asked is not None
         if status == 400 and asked.method != "initialize":
-            # Servers take `initialize` alone: who detects dialects asks in the next one.
+            # Servers take `initialize` alone: a caller that detects dialects sends it next.
             self._phase = _Phase.NEW
             text = f"a server over HTTP is opened by `initialize`, not by `{asked.method}`"
             error = jsonrpc.error_object(jsonrpc.METHOD_NOT_FOUND, text)
@@ -193,8 +194,8 @@ class HttpRules:
                 *self._pump()]  # fmt: skip
 
     def _comes_again(self, post: Post, status: int) -> bool:
-        """Whether a message that did not get through may: a server between fails for a while, and
-        one that counts ignores what it has got already."""
+        """Whether a message that did not get through may come again: a server between fails for a
+        while, and a server that counts ignores messages that it has already."""
         fails = status // 100 == _FAILS
         return fails and bool(post.number) and self._numbers_events and post.tries < self._tries
 
@@ -306,7 +307,7 @@ class HttpRules:
         return [Listen(session, stream.last, stream.tries)]
 
     def _pump(self) -> list[Action]:
-        """What may be posted now."""
+        """The posts that may go now."""
         out: list[Action] = []
         own = self._streams.get(None)
         if self._phase is not _Phase.OPEN:
@@ -334,7 +335,7 @@ class HttpRules:
         return out or self._done()
 
     def _would_pass(self, post: Post) -> bool:
-        """Whether a post of the other queue has to go first."""
+        """Whether a post of the other queue must go first."""
         flying, queue = self._flying[not post.is_answer], self._queues[not post.is_answer]
         before = [flying, *queue] if flying is not None else queue
         return any(
@@ -353,7 +354,7 @@ class HttpRules:
         return any(post.session == session for queue in self._queues for post in queue)
 
     def _fail(self, session: str, why: str) -> list[Action]:
-        """Answers what is open in a session whose answers cannot come any more."""
+        """Answers the open requests of a session whose answers cannot come any more."""
         out: list[Action] = []
         for key, asked in list(self._ours.items()):
             if asked.session == session and not self._is_queued(asked):
@@ -368,7 +369,7 @@ class HttpRules:
         return any(bytes(read_heading(post.frame).id) == asked.raw for post in self._queues[False])
 
     def _unsent(self, session: str, why: str) -> list[Action]:
-        """Gives back what waits for a stream that does not open."""
+        """Gives back the messages that wait for a stream that does not open."""
         out: list[Action] = []
         for queue in self._queues:
             kept = [post for post in queue if post.session != session]

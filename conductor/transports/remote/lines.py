@@ -13,7 +13,7 @@ from conductor.transports.remote.address import Address
 
 
 class LinesTransport(ConnectedPiped):
-    """One connection to an address; what is written before it stands is kept."""
+    """One connection to an address; lines that are written before it stands are kept."""
 
     def __init__(self, address: Address, *, line_limit: int = LINE_LIMIT) -> None:
         super().__init__(line_limit)

@@ -22,7 +22,7 @@ _HINT: Final = "check the variables HTTPS_PROXY and HTTP_PROXY; NO_PROXY names h
 
 
 class Proxy(NamedTuple):
-    """A proxy; its login, if it has one, is the value of a header."""
+    """A proxy; its login, if there is any, is the value of a header."""
 
     host: str
     port: int
@@ -35,12 +35,12 @@ class Proxy(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What it gets with a request."""
+        """The headers that the proxy gets with a request."""
         return {"Proxy-Authorization": self.login} if self.login else {}
 
 
 async def connected(address: Address) -> socket.socket:
-    """A socket to an address, through its proxy if it has one; for `http://` to that proxy.
+    """A socket to an address, through its proxy if it has one; for `http://` to the proxy.
 
     Raises:
         OSError: Nobody listens at the address.
@@ -64,7 +64,7 @@ async def connected(address: Address) -> socket.socket:
 
 
 def of(address: Address) -> Proxy | None:
-    """The proxy of an address; None: the way goes without one. Raises `LinkError`."""
+    """The proxy of an address; None: the address has no proxy. Raises `LinkError`."""
     if address.is_local or not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from urllib import request  # few have a proxy, and it loads much

@@ -10,7 +10,7 @@ from conductor.transports.remote import failures
 
 async def connected(host: str, port: int) -> socket.socket:
     """A socket to a host, by the first of its addresses that answers. No address takes the time
-    that the others need. Raises `OSError`."""
+    that the other addresses need. Raises `OSError`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + failures.CONNECT
     async with asyncio.timeout_at(end):

@@ -47,7 +47,7 @@ class EventParser:
         self._part_bytes = 0
         self._after_cr = False
         self._data = bytearray()
-        """Lines of data, each with its line break: one buffer, for most of them may be empty."""
+        """Lines of data, each with its line break: one buffer, since most lines may be empty."""
         self._skipped = b""
         """The first bytes of an event that is too long; empty: it is not."""
 
@@ -85,7 +85,7 @@ class EventParser:
         chunk = self._held + chunk
         self._held = b""
         if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
-            self._held = chunk  # it may become one
+            self._held = chunk  # the bytes may become a BOM
             return b""
         self._begun = True
         return chunk.removeprefix(_BOM)

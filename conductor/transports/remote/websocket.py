@@ -1,7 +1,7 @@
 """One WebSocket, from its upgrade to its close: messages, pings, cookies.
 
-The protocol is that of `websockets`, which does no input and output here: so a message costs no
-task, and what is written leaves at once.
+The library `websockets` is used for the protocol, without its input and output: so a message costs
+no task, and written bytes leave at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PING: Final = 15.0
 """Seconds between two pings. Where nothing has come for twice as long, the link is cut."""
 
 _FAREWELL: Final = 2.0
-"""Seconds that the other end has to close the socket after the last message of the protocol."""
+"""Seconds in which the other end must close the socket after the last message of the protocol."""
 
 _FRAGMENT: Final = 4 * 1024 * 1024
 """Bytes of a fragment: a longer message goes in several, since some servers take 16 MiB each."""
@@ -55,7 +55,7 @@ _RETURNS: Final = frozenset({1001, 1006, 1011, 1012, 1013})
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """How a WebSocket ended: `text` follows the address. The reason that the other end may give is
+    """How a WebSocket ended: `text` follows the address. The other end may give a reason: this is
     text of a stranger, and shown nowhere."""
 
     text: str
@@ -65,13 +65,13 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 class Ears(Protocol):
-    """What a WebSocket reports to."""
+    """Takes the reports of a WebSocket."""
 
     def heard(self, texts: list[bytes]) -> None:
         """Whole messages, in order."""
 
     def drained(self) -> None:
-        """What was written has left."""
+        """The written messages have left."""
 
     def gone(self, how: Gone) -> None:
         """Nothing more comes. Reported once."""
@@ -105,16 +105,16 @@ class WebSocket(asyncio.Protocol):
         self._paused = False
         self._listening = False
         self._early: list[bytes] = []
-        """What came before anybody listened …"""
+        """The messages that came before anybody listened."""
         self._early_end: Gone | None = None
-        """… and the end, if that came too."""
+        """The end, if it came before anybody listened."""
         self.set_cookies: list[str] = []
-        """What the server wants to get again, as `Set-Cookie` has it."""
+        """The cookies that the server wants to get again, as `Set-Cookie` has them."""
         self.connection_id = ""
 
     @property
     def subprotocol(self) -> str:
-        """What the server has chosen; empty: nothing."""
+        """The subprotocol that the server has chosen; empty: none."""
         return self._protocol.subprotocol or ""
 
     @property
@@ -137,7 +137,7 @@ class WebSocket(asyncio.Protocol):
         self._heartbeat = self._loop.call_later(_PING, self._beat)
 
     def listen(self) -> None:
-        """From now on messages are reported; first those that have come with the upgrade."""
+        """From now on messages are reported; first the messages that came with the upgrade."""
         self._listening = True
         texts, self._early = self._early, []
         if texts:
@@ -173,7 +173,7 @@ class WebSocket(asyncio.Protocol):
             self._transport.resume_reading()
 
     def finish(self) -> None:
-        """Says that all is done; the other end then closes, and that is reported."""
+        """Says that all is done; the other end then closes, and the close is reported."""
         if not self._is_over and self._protocol.state is State.OPEN:
             self._protocol.send_close(1000)
             self._flush()
@@ -184,7 +184,7 @@ class WebSocket(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what the event loop calls -------------------------------------------------------------
+    # -- calls of the event loop ---------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
         """Asks for the upgrade."""
@@ -262,7 +262,7 @@ class WebSocket(asyncio.Protocol):
                 self._transport.close()
 
     def _beat(self) -> None:
-        """Asks whether the other end lives; it is paused, or has said something, or it does not."""
+        """Asks whether the other end lives: it is paused, has sent something, or is dead."""
         if self._is_over:
             return
         if not self._paused and self._loop.time() - self._heard_at > 2 * _PING:
@@ -328,10 +328,10 @@ async def connect(
     Args:
         address: Of the scheme `ws` or `wss`.
         headers: For the upgrade.
-        subprotocols: What is offered, in order.
+        subprotocols: The offered subprotocols, in order.
         tls: For `wss`.
-        limit: Bytes of a message that is taken, at most.
-        ears: What is reported to.
+        limit: The most bytes of a message that is taken.
+        ears: Takes the reports.
 
     Raises:
         LinkError: Nobody listens there, or the server refuses.

@@ -2,9 +2,9 @@
 can resume it (`conductor.link`).
 
 The upgrade offers two subprotocols, `acp` and `conductor.link.1`. A server that knows neither, or
-takes the first as some do blindly, gets one JSON text in each message; when that WebSocket is cut,
+takes the first as some do blindly, gets one JSON text in each message; when its WebSocket is cut,
 the connection is over. A conductor takes the second: messages are then packets of a link, whose
-epoch is the connection's id. After a cut the client comes back with that id in the header
+epoch is the connection's id. After a cut the client comes back with this id in the header
 `Acp-Connection-Id`, and nothing is lost or doubled.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 _ACK: Final = 0.02
-"""Seconds after which the other end hears what has come, if nothing is sent before."""
+"""Seconds after which the other end hears which packets have come, if nothing is sent before."""
 
 
 class WebSocketTransport(Framed):
@@ -56,9 +56,9 @@ class WebSocketTransport(Framed):
         self._cookies = Cookies()
         self._returning: asyncio.Task[None] | None = None
         self._cut_since: float | None = None
-        """Since when no frames flow …"""
+        """The time since which no frames flow."""
         self._tries = 0
-        """… and seconds before the next try."""
+        """The number of tries since then; it sets the time before the next try."""
         self._ack: asyncio.TimerHandle | None = None
 
     # -- the contract of transports ------------------------------------------------------------
@@ -108,7 +108,7 @@ class WebSocketTransport(Framed):
         self._finish_if_done()
 
     async def close(self, grace: float) -> None:
-        """Closes the connection, after what is queued had `grace` seconds to leave."""
+        """Closes the connection, after queued frames had `grace` seconds to leave."""
         self._ended = True
         self._finishing = True
         if self._returning is not None:
@@ -126,7 +126,7 @@ class WebSocketTransport(Framed):
                 await asyncio.sleep(0.005)
             socket.abort()
 
-    # -- what a WebSocket reports --------------------------------------------------------------
+    # -- reports of a WebSocket ----------------------------------------------------------------
 
     def heard(self, texts: list[bytes]) -> None:
         """Messages came."""
@@ -149,7 +149,7 @@ class WebSocketTransport(Framed):
         self._deliver([wire.one_line(frame) for frame in frames if frame])
 
     def drained(self) -> None:
-        """What was written has left."""
+        """The written messages have left."""
         self._pass_on()
         self._has_drained()
 
@@ -230,7 +230,7 @@ class WebSocketTransport(Framed):
             return
 
     def _pass_on(self) -> None:
-        """Gives what waits to the link, or to the socket, as far as there is room."""
+        """Gives the waiting frames to the link, or to the socket, as far as there is room."""
         if self._link is None:
             if self._socket is None:
                 return
@@ -251,7 +251,7 @@ class WebSocketTransport(Framed):
             self._socket.send(packet)
 
     def _owe(self) -> None:
-        """The other end is to hear what has come, soon."""
+        """The other end is to hear soon which packets have come."""
         if self._ack is None:
             self._ack = asyncio.get_running_loop().call_later(_ACK, self._acknowledge)
 

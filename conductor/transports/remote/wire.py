@@ -41,7 +41,7 @@ def session_in(body: Raw) -> str | None:
 
 
 def is_of_session(method: str | None) -> bool:
-    """Whether a message may be one of a session: an answer is not, nor what begins with `$/`."""
+    """Whether a message may belong to a session: no answer does, nor a `$/` method."""
     return method is not None and not method.startswith("$/")
 
 
