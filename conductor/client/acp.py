@@ -1,4 +1,4 @@
-"""What the versions of ACP say differently to a client: of capabilities, requests and questions."""
+"""The differences between the versions of ACP for a client: capabilities, requests, questions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 from conductor.record.turns.messages import members
 
 VERSIONS: Final = (1, 2)
-"""Those that a client of a person speaks."""
+"""The versions of ACP that a person's client speaks."""
 
 
 class Abilities(NamedTuple):
-    """What the answer to `initialize` says, as far as a person notices it."""
+    """The facts in the answer to `initialize` that a person notices."""
 
     agent: dict[str, Any]
-    """Its name and version."""
+    """The agent's name and version."""
     image: bool
     loads: bool
     lists: bool

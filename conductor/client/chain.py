@@ -74,7 +74,7 @@ class Turn:
             self._answer.set_result(Answer(text, reason, tuple(self._updates)))
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        self._answer.cancel()  # unless there is one
+        self._answer.cancel()  # unless there is an answer
         self._session._turns.discard(self)
         self._changed.set()
 
@@ -119,7 +119,7 @@ class Session:
         self._turn: Turn | None = None
         """The turn that the agent has."""
         self._turns: set[Turn] = set()
-        """Also those that wait for it."""
+        """The turns, also those that wait for another turn."""
         self._free = asyncio.Lock()
 
     async def prompt(self, prompt: Prompt) -> Answer:
@@ -141,12 +141,12 @@ class Session:
     def stream(self, prompt: Prompt) -> Turn:
         """Begins a turn: `async for update in session.stream("hi")`; `await` it for its answer.
 
-        The iteration, and the `await`, raise what `prompt` raises.
+        The iteration, and the `await`, raise the errors of `prompt`.
         """
         return Turn(self, prompt)
 
     def cancel(self) -> bool:
-        """Cancels the turn, which then ends with the stop reason `cancelled`; False without one."""
+        """Cancels the turn, which then ends with the stop reason `cancelled`; False: no turn."""
         if self._turn is None:
             return False
         self._chain._connection.cancel(self.id)
@@ -314,7 +314,7 @@ class Chain(Session):
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Errors of the connection as those of the chain, where it has failed."""
+        """Raises errors of the connection as those of the chain, where the chain has failed."""
         try:
             yield
         except ConductorError as error:
@@ -369,12 +369,12 @@ def open(  # noqa: A001 - read with the module's name
         files: Access to text files below `cwd` that the chain gets.
         handlers: Async functions for other requests of the chain, by method: the params in, the
             result out. With `fs/read_text_file`, `fs/write_text_file` or `terminal/create` among
-            them, the client says that it can do that. `RequestError` answers with an error.
+            them, the client says that it has this capability. `RequestError` answers with an error.
         log: Takes the lines of the log; None: the logger `conductor` of `logging`.
         options: Fields of `conductor.spec.options.Options`.
 
-    The beginning of the block raises what is below. Its end raises what went wrong with the chain,
-    or in one of the functions above, if nothing in the block has raised that yet.
+    The beginning of the block raises the errors below. Its end raises the error of the chain, or of
+    one of the functions above, if nothing in the block has raised that error yet.
 
     Raises:
         UsageError: A component, an option or the folder is wrong, or the managed policy forbids it.
@@ -409,7 +409,7 @@ def _blocks(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _stderr(lines: LogLines) -> Callable[[str, str], None]:
-    """Puts what components write to standard error into the log."""
+    """Puts the lines that components write to standard error into the log."""
     entry = ("info", "host")
 
     def take(name: str, line: str) -> None:

@@ -1,4 +1,4 @@
-"""A chat: the client of a person, whose page may come and go. What it holds outlives every page."""
+"""A chat: the client of a person, whose page may come and go. Its state outlives every page."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Chat(Talk):
 
     Args:
         cwd: The folder in which the sessions work.
-        handlers: By method: what else is served to the chain, such as files.
+        handlers: By method: further requests of the chain that are served, such as those for files.
         events: How many events the trace of the chain has.
         answers: Called with each part of an answer.
-        attach: A live session of others, in place of one of its own.
+        attach: A live session of others, in place of an own session.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Chat(Talk):
         """By the number of a question: the option that the person chooses."""
         self._ended = ("", "")
         self.version = 0
-        """Another one each time something of the state has changed."""
+        """Changes each time some of the state changes."""
         self.begun = asyncio.Event()
         """Set when the first session is open, or there is none: `failed` says why."""
         self.failed: ConductorError | None = None
@@ -111,7 +111,7 @@ class Chat(Talk):
     async def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return await self._connection.request(method, params)
 
-    # -- what a page gets ----------------------------------------------------------------------
+    # -- data for a page -----------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """All that a page shows beside the trace."""
@@ -138,10 +138,10 @@ class Chat(Talk):
         if update.get("sessionUpdate") == "session_closed" and not self._ended[0]:
             self.ended("the session was closed", "its server shows which are live")
 
-    # -- what the person does ------------------------------------------------------------------
+    # -- acts of the person --------------------------------------------------------------------
 
     async def load(self, id_: str) -> Session:
-        """See `Talk`; the page shows what the agent repeats."""
+        """See `Talk`; the page shows the history that the agent repeats."""
         begin = self._events()
         session = await super().load(id_)
         session.history = begin, self._events()

@@ -30,7 +30,7 @@ from conductor.transports.task_group import TaskGroup
 from conductor.version import version
 
 _GRACE: Final = 2.0
-"""Seconds that tasks have to end once the connection has."""
+"""Seconds that tasks have to end once the connection has ended."""
 
 CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
 """The answer to a permission request when the turn is cancelled, or no option fits."""
@@ -43,7 +43,7 @@ ADVICE: Final = {
 """Error code -> hint."""
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
-"""Serves one method: params in, result out. May raise `RequestError` to answer with an error."""
+"""Serves one method: params in, result out. A `RequestError` becomes the error of the answer."""
 
 Hearer = Callable[[dict[str, Any]], None]
 """Takes a notification: its params."""
@@ -62,15 +62,15 @@ class ChainEnded(ConductorError):  # noqa: N818 - an event, not a mistake
 class Connection:
     """One connection to a chain.
 
-    What a handler, `on_update` or `on_frame` raises ends the connection: the pending requests and
-    all later ones raise it, and it stays in `defect`.
+    An exception of a handler, `on_update` or `on_frame` ends the connection: the pending requests
+    and all later ones raise the exception, and `defect` keeps it.
 
     Args:
-        name: What the client is called in `initialize`.
+        name: The client's name in `initialize`.
         handlers: By method: how requests of the chain are served.
         on_update: Takes each update, in order; the next message waits for it.
         on_frame: Takes each frame before anything else does.
-        hears: By method: what takes notifications.
+        hears: By method: functions that take notifications.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Connection:
         self._on_frame = on_frame
         self._channel: Channel | None = None
         self._tasks: TaskGroup | None = None
-        """None: nothing is read, or no more."""
+        """The tasks of the connection; None: nothing is read, or no longer."""
         self._reader: asyncio.Task[None] | None = None
         self._last_id = 0
         self._pending: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
@@ -107,7 +107,7 @@ class Connection:
 
     @asynccontextmanager
     async def over(self, channel: Channel) -> AsyncIterator[None]:
-        """Reads `channel`, and serves what comes, as long as the block lasts."""
+        """Reads `channel`, and serves its messages, as long as the block lasts."""
         self._channel = channel
         self._tasks = group = TaskGroup(self._fail)
         await group.__aenter__()
@@ -120,12 +120,12 @@ class Connection:
             for task in (self._reader, *(task for _, _, task in self._serving.values())):
                 task.cancel()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE):  # what turns were to show may find no reader
+                async with asyncio.timeout(_GRACE):  # updates of turns may find no reader
                     await group.__aexit__(None, None, None)
 
     def start(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Starts a task, which ends with the connection. Its error ends the connection. False: the
-        connection has ended."""
+        """Starts a task, which ends with the connection. An error of the task ends the connection.
+        False: the connection has ended."""
         if self._tasks is None:
             work.close()
             return False
@@ -145,7 +145,7 @@ class Connection:
         meta: Mapping[str, Any] | None = None,
         versions: Sequence[int] = (1,),
     ) -> dict[str, Any]:
-        """Sends `initialize`; the result. `versions`: those of ACP that the client speaks, the
+        """Sends `initialize`. Returns the result. `versions`: the client's versions of ACP, the
         highest last. Raises `RequestError`, also for another version."""
         name = {"name": f"conductor-{self._name}", "title": f"conductor {self._name}"}
         info = {**name, "version": version()}
@@ -201,15 +201,15 @@ class Connection:
                 task.cancel()
 
     def turn_ended(self, session: str) -> None:
-        """A turn of a session has ended, whoever has begun it. If it was cancelled here, questions
-        of the next turn are asked again."""
+        """A turn of a session has ended, whoever began it. If it was cancelled here, questions of
+        the next turn are asked again."""
         self._cancelled.discard(session)
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Sends a request; its result.
+        """Sends a request. Returns its result.
 
-        Raises `RequestError` for an error, `ChainEnded`, and what the client's own functions have
-        raised.
+        Raises `RequestError` for an error, `ChainEnded`, and exceptions that the client's own
+        functions have raised.
         """
         self.refuse_in_reader()
         if self._ended is not None:
@@ -267,7 +267,7 @@ class Connection:
         method, params = message.get("method"), members(message.get("params"))
         if not isinstance(method, str):
             self._resolve(message)
-            await asyncio.sleep(0)  # who waits for the answer learns of it before what follows it
+            await asyncio.sleep(0)  # a caller that waits for the answer learns of it first
         elif "id" in message:
             self._serve(message["id"], method, params)
         elif method == "session/update":

@@ -1,6 +1,6 @@
-"""What components show beside a chat, and ask of its editor (docs/editors.md#the-editors-side).
+"""Panels, comments and requests of components beside a chat (docs/editors.md#the-editors-side).
 
-It is kept here for pages that come and go. A page shows it, and answers what components ask.
+They are kept here for pages that come and go. A page shows them, and answers the requests.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ CAPABILITIES: Final = {
         "log": True,
     }
 }
-"""What the client says in the `_meta` of its capabilities."""
+"""The members in the `_meta` of the client's capabilities."""
 _MOST_LINES: Final = 500
 """Lines of the log that are kept."""
 _MOST_ASKED: Final = 100
-"""Operations that wait for a page …"""
+"""The most operations that wait for a page."""
 _MOST_PARAMS: Final = 64 * 1024
-"""… and bytes of what one of them is given."""
+"""The most bytes of the params of one operation."""
 _LAST: Final = 2**53 - 1
 """The last line or column that a page can count to."""
 _PATIENCE: Final = 30.0
@@ -60,19 +60,19 @@ class Shown(msgspec.Struct):
     """A panel or a comment that a component shows."""
 
     number: int
-    """Another one each time something has changed of it."""
+    """Changes each time the panel or comment changes."""
     method: str
-    """The message that has shown it …"""
+    """The method of the message that has shown it."""
     params: dict[str, Any]
-    """… and what it held."""
+    """The params of the message that has shown it."""
     secret: str
     """The last part of the address where a frame gets the HTML of a panel."""
     replies: list[dict[str, str]] = []
-    """What was said below a comment: `from` is `user` or a component, and `text`."""
+    """The replies below a comment: `from` is `user` or a component, and `text`."""
 
 
 class Asked(msgspec.Struct):
-    """What a component asks of the editor; it waits for a page."""
+    """A component's request to the editor; it waits for a page."""
 
     number: int
     method: str
@@ -92,7 +92,7 @@ class Editing:
         self._changed = changed
         self._send = send
         self._shown: dict[tuple[str, str, str], Shown] = {}
-        """By method, session and id; the one in front is the last."""
+        """The panels and comments by method, session and id; the panel in front is the last."""
         self._asked: dict[int, Asked] = {}
         self._count = 0
         self._lines: deque[tuple[int, dict[str, Any]]] = deque(maxlen=_MOST_LINES)
@@ -100,7 +100,7 @@ class Editing:
 
     @property
     def handlers(self) -> dict[str, Handler]:
-        """What it serves to the chain, by method."""
+        """The handlers of the chain's requests, by method."""
         return {
             SHOW_PANEL: self._show_panel,
             SHOW_COMMENT: self._show_comment,
@@ -115,10 +115,10 @@ class Editing:
         """Which notifications it takes."""
         return {LOG: self._log}
 
-    # -- what a page gets ----------------------------------------------------------------------
+    # -- data for a page -----------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What there is, in short."""
+        """The panels, comments and requests, in short."""
         return {
             "shown": [
                 {"number": one.number, "method": key[0], "session": key[1], "id": key[2]}
@@ -146,7 +146,7 @@ class Editing:
         """The lines of the log behind so many."""
         return [line for number, line in self._lines if number > after]
 
-    # -- what the person does ------------------------------------------------------------------
+    # -- acts of the person --------------------------------------------------------------------
 
     async def happened(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Something has happened to a panel or a comment: its owner hears of it, and answers.
@@ -166,7 +166,7 @@ class Editing:
         return prompt if isinstance(prompt, list) else []
 
     def answer(self, number: int, result: Any, error: RequestError | None) -> None:
-        """A page answers what a component asks. Raises `UsageError`: another one has."""
+        """A page answers a component's request. Raises `UsageError`: another page has answered."""
         asked = self._asked.get(number)
         if asked is None or asked.answer.done():
             raise UsageError("nobody waits for this answer any more", "")
@@ -175,7 +175,7 @@ class Editing:
         else:
             asked.answer.set_result(result)
 
-    # -- what the chain sends ------------------------------------------------------------------
+    # -- messages of the chain -----------------------------------------------------------------
 
     def _next(self) -> int:
         self._count += 1

@@ -1,6 +1,6 @@
-"""How a client answers requests of the chain: for permission, and for files.
+"""A client's answers to requests of the chain: for permission, and for files.
 
-Permission options are chosen by kind, never by position, and never one that holds for longer than
+Permission options are chosen by kind, never by position. No chosen option holds for longer than
 once: a denial must not become an allowance, nor one allowance many.
 """
 
@@ -140,7 +140,7 @@ def selected(option: str) -> dict[str, Any]:
 
 
 def described(call: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """The tool call's title, and what else a person should see before allowing it."""
+    """The tool call's title, and further lines that a person should see before allowing it."""
     title = one_line(call.get("title") or call.get("toolCallId") or "an action")
     shown = [key for key in ("description", "kind", "rawInput") if call.get(key)]
     details = [f"{key}: {one_line(call[key], 500)}" for key in shown]
@@ -159,7 +159,7 @@ class Files:
         self._writes = mode == "write"
 
     def handlers(self) -> dict[str, Handler]:
-        """What it serves, by method."""
+        """The handlers of requests, by method."""
         served: dict[str, Handler] = {READ: self.read} if self._reads else {}
         return {**served, WRITE: self.write} if self._writes else served
 

@@ -2,7 +2,7 @@
 
 `Exchange` is pure: frames in, frames out, at the end a `Probe`. `probing` runs the program for it,
 in an empty private folder of its own, within bounds of time and output, and ends the whole group
-of its processes. What a program sends to the back (a daemon) is its caller's to end:
+of its processes. The caller ends daemons that a program leaves behind:
 `conductor.transports.process_groups.end_strays`.
 """
 
@@ -61,9 +61,9 @@ async def probing(
     Args:
         command: The program and its arguments.
         env: Its whole environment; None: this process's.
-        seconds: For all its answers together.
-        session: Whether it is to open a session, too.
-        proves_login: Whether it opens one only for somebody who is logged in.
+        seconds: For all answers of the program together.
+        session: Whether the program is to open a session, too.
+        proves_login: Whether the program opens a session only for somebody who is logged in.
     """
     with _program(command, env) as (transport, folder):
         exchange = Exchange(folder, session=session, proves_login=proves_login)
@@ -129,7 +129,7 @@ class _Conversation:
         """Nothing to do: its end is reported, too."""
 
     def drained(self) -> None:
-        """Nothing to do: what is sent is small."""
+        """Does nothing: all messages are small."""
 
     def ended(self, how: Ended) -> None:
         """The program ended."""
@@ -144,9 +144,9 @@ class _Conversation:
 
 
 async def version_of(command: Sequence[str], seconds: float) -> str:
-    """What a command prints that shows a version: the first word with a number and a dot.
+    """The version that a command prints: the first word with a number and a dot.
 
-    Started and ended as `probing` does it; empty if there is none within so many seconds.
+    The command starts and ends as in `probing`. Empty: no version came within so many seconds.
     """
     with _program(command) as (transport, _):
         return await _Printed(transport).version(seconds)
@@ -192,7 +192,7 @@ class _Printed:
         """Nothing is sent."""
 
     def ended(self, how: Ended) -> None:
-        """It has printed all."""
+        """The command has printed all its output."""
         self._over.set()
 
 

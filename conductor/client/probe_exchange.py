@@ -1,4 +1,4 @@
-"""The messages of one probe, without a program: what is asked, and what the answers say."""
+"""The messages of one probe, without a program: the requests, and the facts in the answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PROTOCOL_VERSION: Final = 1
 """The version of ACP that a probe speaks."""
 
 _OUTPUT: Final = 16 << 20
-"""The most bytes that a program may write before it has answered …"""
+"""The most bytes that a program may write before it has answered."""
 _LINES: Final = 10_000
-"""… and the most lines."""
+"""The most lines that a program may write before it has answered."""
 
 METHODS: Final = 20
 """Ways to log in, and lines of a version, that are kept."""
@@ -43,7 +43,7 @@ class AuthMethod(msgspec.Struct, frozen=True):
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. Texts of the agent are on one line, and safe to show."""
+    """The result of a probe. Texts of the agent are on one line, and safe to show."""
 
     answers: bool = False
     """Whether it answered `initialize` in the version of ACP that conductor speaks."""
@@ -56,11 +56,11 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it opened a session."""
     login: Login = Login.UNKNOWN
     error: str = ""
-    """What went wrong: a sentence that follows the agent's name; empty if nothing did."""
+    """The failure: a sentence that follows the agent's name; empty: nothing has failed."""
 
 
 class Step(enum.Enum):
-    """What an exchange waits for; it moves downwards only."""
+    """The answer that an exchange waits for; it moves downwards only."""
 
     INITIALIZE = "initialize"
     SESSION = "session/new"
@@ -72,7 +72,7 @@ class Exchange:
 
     Args:
         cwd: The folder of the session.
-        session: Whether a session is opened; else `initialize` is all.
+        session: Whether a session is opened; else only `initialize` is sent.
         proves_login: Whether the agent opens a session only for somebody who is logged in.
     """
 
@@ -102,7 +102,7 @@ class Exchange:
         )
 
     def take(self, frame: bytes) -> bytes:
-        """Takes a line of the agent; returns what to send, which may be nothing."""
+        """Takes a line of the agent. Returns the lines to send, which may be empty."""
         self._lines += 1
         self._bytes += len(frame)
         if self.step is Step.DONE:
@@ -159,7 +159,7 @@ class Exchange:
     def _refused(self, error: dict[str, Any]) -> None:
         if error.get("code") == AUTH_REQUIRED:
             self._known(login=Login.NO)
-        # A conductor's error has its hint on a line of its own, and in `data` what its text says.
+        # A conductor's error has its hint on a line of its own, and repeats its text in `data`.
         message, hint, _ = str(error.get("message") or "").partition("\nhint: ")
         reason = _text(message) or "no reason given"
         data = error.get("data")
@@ -170,7 +170,7 @@ class Exchange:
         self.fail(f"refused `{self.step.value}`: {reason}")
 
     def fail(self, text: str) -> None:
-        """It has not come as far as it should: `text` says why."""
+        """The program has failed: `text` says why."""
         if self.step is Step.DONE:
             return
         if self._odd and not self.probe.answers:

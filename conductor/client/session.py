@@ -1,6 +1,6 @@
-"""What a person's client knows of a session: how it is set, whether a turn runs, what is asked.
+"""A session as a person's client knows it: its settings, whether a turn runs, and open questions.
 
-Pure: messages go in, and what is to be shown comes out. A turn ends by the update `turn_complete`,
+Pure: messages go in, and updates to show come out. A turn ends by the update `turn_complete`,
 whoever has begun it and in whichever version of ACP.
 """
 
@@ -18,15 +18,15 @@ from conductor.errors import ConductorError
 from conductor.record.turns.messages import Messages, members
 
 _MOST: Final = 1024 * 1024
-"""Bytes of one thing that the agent says of a session, or asks: more is not kept."""
+"""The most bytes of one value that the agent sends about a session, or of one question."""
 _MOST_CALLS: Final = 100
-"""Tool calls of a session that are remembered, for questions that name no more than their id."""
+"""The most tool calls of a session that are remembered, for questions that name only an id."""
 _TOO_MUCH: Final = {"error": "the agent sent too much to show here"}
 _CALL: Final = ("title", "kind", "content", "locations", "rawInput", "description")
-"""What a person should see of a tool call before allowing it."""
+"""The members of a tool call that a person should see before allowing it."""
 
 Update = dict[str, Any]
-"""What is to be shown, as an update of version 1 of ACP."""
+"""An update to show, in the form of version 1 of ACP."""
 
 
 class Session:
@@ -56,9 +56,9 @@ class Session:
         self._asked: list[str] = []
         """The texts of our prompts that have no answer."""
         self._echoes: list[str] = []
-        """Those that the agent has not repeated, in version 2."""
+        """The prompts that the agent has not repeated, in version 2."""
         self._goes_on = False
-        """Whether a turn runs beside those prompts: of others, or one whose prompt is answered."""
+        """Whether a turn runs beside these prompts: of others, or one with an answered prompt."""
         self._idle: Update | None = None
         """The update that said so while a prompt had no answer."""
         self._messages = Messages()
@@ -78,7 +78,7 @@ class Session:
         error = ("", "") if self.error is None else (self.error.text, self.error.hint)
         return {name: plain(getattr(self, name)) for name in names} | {"error": error}
 
-    # -- what the person does ------------------------------------------------------------------
+    # -- acts of the person --------------------------------------------------------------------
 
     def began(self, answer: Mapping[str, Any]) -> None:
         """Takes the answer to the request that has opened it, or attached to it."""
@@ -125,10 +125,10 @@ class Session:
         self.cancelling = False
         return [acp.stop_of(end)]
 
-    # -- what the chain sends ------------------------------------------------------------------
+    # -- messages of the chain -----------------------------------------------------------------
 
     def take(self, update: Update) -> list[Update]:
-        """Takes an update; what is to be shown of it."""
+        """Takes an update. Returns the updates to show."""
         kind = update.get("sessionUpdate")
         if kind == "state_update" and self.version > 1:
             return self._state(update)
@@ -137,7 +137,7 @@ class Session:
         elif kind == "turn_complete":
             return self._completed(update)
         elif kind == "user_message_chunk" and self._asked and not self._goes_on:
-            return []  # the agent repeats what was typed here
+            return []  # the agent repeats the prompt that was typed here
         elif kind == "user_message" and (text := _words(update.get("content"))) in self._echoes:
             self._echoes.remove(text)
             return []
@@ -196,13 +196,14 @@ class Session:
             self._calls.popitem(last=False)
 
     def call(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The tool call of a question, with what earlier updates have of it."""
+        """The tool call of a question, with the members from earlier updates."""
         known = self._calls.get(str(asked.get("toolCallId")), {})
         return {**known, **{name: asked[name] for name in _CALL if asked.get(name) is not None}}
 
 
 class Question:
-    """A question of the chain for permission. Who only watches sees it, and does not answer."""
+    """A question of the chain for permission. A client that only watches sees it without
+    answering."""
 
     def __init__(
         self,
@@ -217,11 +218,11 @@ class Question:
         self.session = session.id
         self.viewed = viewed
         self.request = request
-        """Of one that is viewed: its id, as its end names it."""
+        """The id of a question that is only viewed, as the other client has it."""
         call = acp.asked_call(params)
         self.call_id = str(call.get("toolCallId"))
         self.call = session.call(call)
-        """What it is about."""
+        """The tool call that the question is about."""
         self.options = offered(params.get("options"))
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a program brings along for `conductor.open`: its functions, its folder, its options."""
+"""The program's part in `conductor.open`: its functions, its folder, its options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Setup:
-    """What the embedding program brings along. Raises `UsageError` for what cannot be."""
+    """The functions, folder and options of the embedding program. Raises `UsageError` for
+    impossible ones."""
 
     def __init__(
         self,

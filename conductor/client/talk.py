@@ -1,8 +1,8 @@
 """The client of a person: sessions, the turns in them, and the questions that wait for the person.
 
-`conductor chat` shows it on a page, `conductor attach` and `conductor exec` in a terminal: each
-overrides what it shows.
-It outlives its links: what it knows of a session stays when the next one comes.
+`conductor chat` shows the client on a page, `conductor attach` and `conductor exec` in a terminal:
+each overrides the methods that show something. The client outlives its links: its sessions stay
+when the next link comes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _PARTS: Final = frozenset(
 
 
 class Talk:
-    """What a person has with a chain.
+    """A person's sessions, turns and questions with a chain.
 
     Args:
-        name: What the client is called in `initialize`.
+        name: The client's name in `initialize`.
         cwd: The folder in which new sessions work.
-        handlers: By method: what else is served to the chain, such as files.
-        hears: By method: what takes notifications.
-        section: What the client says in the `_meta` of its capabilities.
+        handlers: By method: further requests of the chain that are served, such as those for files.
+        hears: By method: functions that take notifications.
+        section: The members in the `_meta` of the client's capabilities.
         answers: Called with each part of an answer, before it is shown.
     """
 
@@ -67,14 +67,14 @@ class Talk:
         self.sessions: dict[str, Session] = {}
         self.questions: dict[int, Question] = {}
         self.can = acp.Abilities({}, image=False, loads=False, lists=False, attaches=False)
-        """What the agent says that it can do."""
+        """The agent's abilities, as it reports them."""
         self._early: list[tuple[str, Update]] = []
         """Updates of sessions that are not known yet."""
         self._asked_so_far = 0
         self._connection = self._new_connection()
         self._linked = False
 
-    # -- what shows it overrides ---------------------------------------------------------------
+    # -- methods for what is shown -------------------------------------------------------------
 
     def _changed(self) -> None:
         """Something has changed that is shown."""
@@ -130,8 +130,8 @@ class Talk:
             self._changed()
 
     async def stay(self) -> None:
-        """Returns when the person leaves, or nothing more comes. Raises what the client's own
-        functions have raised."""
+        """Returns when the person leaves, or nothing more comes. Raises exceptions of the client's
+        own functions."""
         async with asyncio.TaskGroup() as group:
             left = group.create_task(self._leaving.wait())
             closed = group.create_task(self._connection.closed())
@@ -143,8 +143,9 @@ class Talk:
             raise self._connection.defect
 
     async def introduced(self, place: str = "", *, attaches: bool | str = False) -> None:
-        """Sends `initialize`. `attaches`: it opens no session of its own; the id of a session: that
-        is the one, at this place. Raises `UsageError`, `RequestError`, `ChainEnded`."""
+        """Sends `initialize`. `attaches`: the client opens no session of its own; an id names the
+        only session that it attaches to, at `place`. Raises `UsageError`, `RequestError`,
+        `ChainEnded`."""
         meta = {"conductor": {"attaches": attaches}} if attaches else None
         answer = await self._connection.initialize(self._capabilities, meta, self._versions)
         self.can, self._linked = acp.abilities(answer), True
@@ -170,7 +171,7 @@ class Talk:
         return session
 
     async def attached(self, id_: str, *, drives: bool, history: str, name: str = "") -> Any:
-        """Attaches to a live session of others; what its server says of it. Raises `UsageError`,
+        """Attaches to a live session of others. Returns its server's answer. Raises `UsageError`,
         `RequestError`, `ChainEnded`."""
         session = self.sessions.get(id_) or self._session_of(id_)
         session.loading, session.viewed = True, not drives
@@ -305,7 +306,7 @@ class Talk:
             asyncio.get_running_loop().call_soon(self._connection.cancel, id_)
             self._changed()
 
-    # -- what the chain sends ------------------------------------------------------------------
+    # -- messages of the chain -----------------------------------------------------------------
 
     async def _updated(self, id_: str, update: Update) -> None:
         session = self.sessions.get(id_)
@@ -341,7 +342,7 @@ class Talk:
             self._overheard(asked)
 
     def _sees_no_more(self, session: Session, request: object) -> None:
-        """What others were asked has its answer; None: their turn has ended."""
+        """A question to other clients has its answer; None: their turn has ended."""
         for asked in list(self.questions.values()):
             is_its = asked.viewed and asked.session == session.id
             if is_its and request in (None, asked.request):

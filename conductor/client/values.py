@@ -1,4 +1,4 @@
-"""What a program that embeds a chain gets and gives: answers, updates, questions for permission."""
+"""The values that a program which embeds a chain gets and gives: answers, updates, questions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Update(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a turn came to. `print` shows its text.
+    """The result of a turn. `print` shows its text.
 
     Attributes:
         text: The words of the agent: the texts of its message chunks.
@@ -56,11 +56,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class PermissionOption(msgspec.Struct, frozen=True):
-    """One of the answers that the agent offers.
+    """An answer that the agent offers.
 
     Attributes:
-        id: What the answer names.
-        name: What a person reads.
+        id: The id that names the answer.
+        name: The text that a person reads.
         kind: `allow_once`, `allow_always`, `reject_once` or `reject_always`.
     """
 
@@ -74,8 +74,8 @@ class Permission(msgspec.Struct, frozen=True):
 
     Attributes:
         session: The id of its session.
-        title: What it wants to do, in one line that is safe to show.
-        options: The answers there are.
+        title: The action that needs permission, in one line that is safe to show.
+        options: The possible answers.
         tool_call: The tool call, as the chain sent it.
     """
 

@@ -1,4 +1,4 @@
-"""What a client that attaches to sessions of others says and reads (docs/remote.md)."""
+"""The messages of a client that attaches to sessions of others (docs/remote.md)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from conductor.record.turns.messages import members
 
 POLICIES: Final = {"full": "full", "pending": "pending_only", "none": "none"}
-"""How much of what has been a person wants, and its word on the wire."""
+"""How much of the history a person wants, and the word for it on the wire."""
 _MOST: Final = 1000
 
 
@@ -21,7 +21,7 @@ class Client(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What people call it."""
+        """The client's name for people."""
         return f"{self.name} ({self.id})" if self.name else self.id
 
 
@@ -43,7 +43,7 @@ def client_of(value: object) -> Client:
 
 
 def about(held: Mapping[str, Any]) -> dict[str, Any]:
-    """What a server of conductor says of a session, beside what the agent says."""
+    """The facts of a session that a server of conductor adds to the agent's."""
     return members(members(held.get("_meta")).get("conductor"))
 
 
@@ -64,7 +64,7 @@ def listed(answer: Mapping[str, Any]) -> list[LiveSession]:
 
 
 def request(session: str, *, drives: bool, history: str, name: str) -> dict[str, Any]:
-    """The params that attach to a session. `name`: what others see the client as."""
+    """The params that attach to a session. `name`: the client's name for other clients."""
     role = "driver" if drives else "viewer"
     asked = {"sessionId": session, "role": role, "historyPolicy": POLICIES[history]}
     return {**asked, "clientInfo": {"name": name}} if name else asked

@@ -1,7 +1,7 @@
 """One network connection over HTTP/1.1: a parser reads requests, deadlines end it.
 
-What comes is looked at in turns, a few events of a principal in each turn of the event loop: a body
-may come in chunks of one byte. The body of a stranger is read once somebody takes it.
+Input is looked at in turns, a few events of a principal in each turn of the event loop: a body
+may come in chunks of one byte. The body of a stranger is read once a handler takes it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from conductor.http.websocket import WebSocket
 
 PIECE: Final = 64 * 1024
-"""Bytes taken in one turn of the event loop, so that one sender cannot occupy it …"""
+"""The most bytes taken in one turn of the event loop, so that one sender cannot occupy it."""
 _STRANGERS: Final = 16 * 1024
-"""… and those of a stranger."""
+"""The most bytes of a stranger taken in one turn."""
 _CHUNKED: Final = ("transfer-encoding", "chunked")
 _EMPTY: Final = ("content-length", "0")
 
@@ -47,10 +47,10 @@ class Connection(asyncio.BufferedProtocol):
     """One connection, of which one request is answered at a time.
 
     Attributes:
-        principal: In whose turn it is looked at; empty: it is a stranger's.
+        principal: The principal in whose turn the input is looked at; empty: a stranger.
         heard: How often bytes have come.
         is_full: Whether much waits to be sent.
-        raw: Its socket while TLS is agreed on; None from then on.
+        raw: The socket while TLS is agreed on; None from then on.
     """
 
     def __init__(self, home: HttpServer) -> None:
@@ -63,9 +63,9 @@ class Connection(asyncio.BufferedProtocol):
         self._http = Parser()
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None
-        """The request that is being answered …"""
+        """The request that is being answered."""
         self._task: asyncio.Task[None] | None = None
-        """… by this task."""
+        """The task that answers the request."""
         self._is_taken = False
         """Whether somebody takes its body."""
         self._thrown = 0
@@ -74,11 +74,11 @@ class Connection(asyncio.BufferedProtocol):
         self._head = b""
         """The head of the answer before."""
         self._is_chunked = False
-        """Whether the parts of that are chunks …"""
+        """Whether the parts of the answer are chunks."""
         self._keeps = False
-        """… and whether the connection goes on behind it."""
+        """Whether the connection goes on behind the answer."""
         self._socket: WebSocket | None = None
-        """What it has become."""
+        """The WebSocket that the connection has become."""
         self._has_served = False
         self._is_ending = False
         self._has_no_turn = False
@@ -106,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def admit(self) -> bool:
-        """Its client has shown a secret; False if there is no room for it."""
+        """The client has shown a secret; False: there is no room for the connection."""
         if not self._home.admit(self):
             return False
         self.principal = "known"
@@ -122,13 +122,13 @@ class Connection(asyncio.BufferedProtocol):
                 self.raw.shutdown(socket.SHUT_RDWR)
 
     def finish(self) -> None:
-        """Ends it, once the request is answered that it has and what was written has left."""
+        """Ends the connection, once its open request is answered and all output has left."""
         self._is_ending = True
         if self._request is None:
             self._close()
 
     def _close(self) -> None:
-        """Ends it, once what was written has left: a client that does not read has a moment."""
+        """Ends the connection, once all output has left, or after a moment."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self._wait_in(_LEAVES)
@@ -188,12 +188,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._task is not None and self._socket is None:
             self._task.cancel()
 
-    # -- what has come -------------------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------------------
 
     @property
     def held(self) -> int:
-        """Bytes that have come and that nobody has taken: what is not looked at yet, and the body
-        of a request that is being answered."""
+        """Bytes that have come and that nobody has taken: unread bytes, and the body of a request
+        that is being answered."""
         if self._socket is not None:
             return self._socket.held
         body = 0 if self._request is None else self._request.came
@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         """All was looked at, as far as it was the turn of its principal."""
 
     def _look(self) -> None:
-        """Looks at what has come, as far as it is the turn of its principal."""
+        """Looks at the input, as far as it is the turn of its principal."""
         look = self._look_at_http if self._socket is None else self._socket.look
         while not self._has_no_turn:
             if not self._has_turn():
@@ -287,7 +287,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _must_wait(self) -> bool:
-        """Whether nobody takes now what comes."""
+        """Whether nobody takes further input now."""
         if self._socket is not None:
             return self._socket.is_much
         if self._http.part is Part.HEAD:
@@ -298,10 +298,10 @@ class Connection(asyncio.BufferedProtocol):
             return False
         return self._request.is_much or not (self._is_taken or self.principal)
 
-    # -- what leaves ---------------------------------------------------------------------------
+    # -- output --------------------------------------------------------------------------------
 
     def write_head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
-        """Writes the head of an answer, of which most are like the one before."""
+        """Writes the head of an answer. Most heads are like the one before."""
         is_whole = status == 204 or (self._request is not None and self._request.method == "HEAD")
         said = status, (*headers,), self._http.keeps, self._http.is_new, is_whole
         if said != self._said:
@@ -338,17 +338,17 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def upgrade(self, headers: Sequence[tuple[str, str]], socket: WebSocket) -> None:
-        """It becomes a WebSocket."""
+        """The connection becomes a WebSocket."""
         self.write_raw(head_of(101, headers))
         self._socket = socket
         socket.came(self._http.unread)
 
     def look_soon(self) -> None:
-        """Somebody takes what its WebSocket has brought."""
+        """A handler takes the messages of the WebSocket."""
         self._loop.call_soon(self._look)
 
     def answered(self) -> None:
-        """Nobody answers its request any more; the next one may be here already."""
+        """The handler of the request has ended; the next request may be here already."""
         request, self._request, self._task = self._request, None, None
         if request is None or not self.is_open:
             return
@@ -369,7 +369,7 @@ class Connection(asyncio.BufferedProtocol):
         self._look()
 
     def _go_on(self) -> None:
-        """Goes on with the next request, once the one before is whole."""
+        """Goes on with the next request, once the request before is whole."""
         if self._is_ending or not self._http.keeps:
             self._close()
         else:

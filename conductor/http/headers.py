@@ -1,5 +1,4 @@
-"""The headers of one request: by which name it calls this server, from which page, and with which
-secret. Pure."""
+"""The headers of one request: the server's name, the calling page, and the secret. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ BODY: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers of a request that has a body."""
 
 ONCE: Final = ("authorization", "host", "origin")
-"""Headers that may come once only: two readers of a repeated one could disagree."""
+"""Headers that may come once only: two readers could disagree about a repeated header."""
 
 
 class Headers(dict[str, str]):
@@ -45,7 +44,7 @@ class Headers(dict[str, str]):
 
 
 def head_of(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
-    """The head of an answer as it is written: what is no UTF-8 came so from a client."""
+    """The head of an answer as it is written; bytes that are no UTF-8 came so from a client."""
     lines = [f"HTTP/1.1 {status} ", *(f"{name}: {value}" for name, value in headers), "", ""]
     if any(character in line for line in lines for character in "\r\n\0"):
         raise ValueError("a header has a line break")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 CONNECTIONS: Final = 256
-"""Connections that have shown a secret. A further one closes the connection that has been idle
-longest; if none is idle, it gets 503."""
+"""Connections that have shown a secret. A further connection closes the one that has been idle
+longest; if none is idle, the further one gets 503."""
 
 HEAD_BYTES: Final = 16 * 1024
 HEADERS: Final = 100
@@ -41,8 +41,8 @@ class Patience(NamedTuple):
     linger: float = 2.0
     """For the rest of a body that nobody takes."""
     leave: float = 10.0
-    """For what was written last to leave a connection that ends."""
+    """For the last output to leave a connection that ends."""
 
 
 PATIENCE: Final = Patience()
-"""That of a server on this machine."""
+"""The times of a server on this machine."""

@@ -1,7 +1,7 @@
-"""What comes on a connection, as requests: `httptools` reads it. Pure.
+"""Makes requests of a connection's bytes, by `httptools`. Pure.
 
-Each request is read by a parser of its own, which gets no byte behind its head, and of a body in
-chunks none behind its end: so no request hides in another.
+Each request is read by a parser of its own. This parser gets no byte behind the head, and of a body
+in chunks no byte behind its end: so no request hides in another.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _LINE: Final = re.compile(rb"[!-~]+ [!-~]+ HTTP/(\d\.\d)\r\n")
 
 
 class Part(enum.Enum):
-    """What of a request comes next."""
+    """The part of a request that comes next."""
 
     HEAD = "head"
     BODY = "body"
     NONE = "none"
-    """It is whole: of the next one nothing is read before this one is answered."""
+    """The request is whole: nothing of the next request is read before the answer."""
 
 
 class Head:
-    """What a parser has read of a request.
+    """The part of a request that a parser has read.
 
     Attributes:
-        target: What it asks for.
+        target: The target of the request.
         method: As the client wrote it.
         headers: Its headers.
-        chunks: What was read of a body in chunks, and not taken.
-        begun: Requests that have begun: a second one stands behind the head.
-        is_whole: Whether its body is.
+        chunks: Pieces of a body in chunks that were read, and not taken.
+        begun: Requests that have begun: a second request stands behind the head.
+        is_whole: Whether the body is whole.
     """
 
     method: str
@@ -75,8 +75,8 @@ class Parser:
     """The requests of one connection, one after the other.
 
     Attributes:
-        part: What of a request comes next; its answer makes that a head again.
-        unread: What has come and is not read yet.
+        part: The part of a request that comes next; after the answer it is a head again.
+        unread: Bytes that have come and are not read yet.
         is_new: Whether the request is one of HTTP/1.1.
         keeps: Whether the connection may go on after the answer.
         waits: Whether the client waits for a word before it sends the body.
@@ -85,9 +85,9 @@ class Parser:
     _head: Head
     _parser: httptools.HttpRequestParser
     _missing: int | None
-    """Bytes of the body that are to come; None: it comes in chunks …"""
+    """The bytes of the body that are to come; None: the body comes in chunks."""
     _empty: int
-    """… and so many bytes of these have brought nothing."""
+    """The bytes of chunks so far that have brought no content."""
 
     def __init__(self) -> None:
         self.part = Part.HEAD
@@ -119,7 +119,7 @@ class Parser:
         try:
             parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # whoever answers it says to what
+            pass  # the handler of the request decides about the upgrade
         except httptools.HttpParserError:
             why = why or 400
         head.method = parser.get_method().decode("latin-1")
@@ -139,7 +139,7 @@ class Parser:
         return head
 
     def _refusal(self, head: Head, why: int) -> int:
-        """With which status a head is refused; 0: with none. `why`: what its parser makes of it."""
+        """The status that refuses a head; 0: none. `why`: the status that its parser found."""
         headers = head.headers
         if headers.get("transfer-encoding", "chunked").lower() != "chunked":
             return 501
@@ -187,8 +187,8 @@ class Parser:
 
 
 def _parts(piece: bytes) -> list[bytes]:
-    """A piece of a body in chunks, in parts: where the body may end, behind an empty line, one part
-    ends. The line may have begun in the piece before, so the first bytes are parts of their own."""
+    """A piece of a body in chunks, in parts: a part ends where the body may end, behind an empty
+    line. The line may have begun in the piece before, so the first bytes are parts of their own."""
     first = len(_END) - 1
     *ends, last = piece[first:].split(_END)
     singles = (piece[at : at + 1] for at in range(len(piece[:first])))

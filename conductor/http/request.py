@@ -23,11 +23,11 @@ Handler: TypeAlias = "Callable[[Request], Awaitable[None]]"
 
 
 CLOSE: Final = (("connection", "close"),)
-"""What an answer has behind which the connection ends."""
+"""The header of an answer behind which the connection ends."""
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer
-    """A request is refused; whoever serves it answers so."""
+    """A request is refused; the server answers with this status and text."""
 
     def __init__(
         self, status: int, text: str = "", headers: tuple[tuple[str, str], ...] = ()
@@ -57,13 +57,13 @@ class Request:
     """A request.
 
     Attributes:
-        connection: What it has come on.
+        connection: The connection that it has come on.
         method: As the client wrote it.
         path: Without percent codes, and without the query.
         query: The members of the query; the last one of a repeated member.
         headers: Its headers.
         port: Where the server listens.
-        parts: What the path has in the places that its route names.
+        parts: The parts of the path that its route names.
         more: Headers that every answer gets, unless the answer has them already.
         came: Bytes of its body that have come.
         is_begun: Whether an answer has been begun.
@@ -94,7 +94,7 @@ class Request:
         self._changed = asyncio.Event()
 
     def admit(self) -> bool:
-        """Its client has shown a secret; False if there is no room for its connection."""
+        """The client has shown a secret; False: there is no room for the connection."""
         return self.connection.admit()
 
     # -- the body ------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ class Request:
         return self._waiting > limits.AHEAD
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Its body as it comes; nothing of it is read before somebody asks. Raises what
-        `fail` is told."""
+        """The body as it comes; nothing of it is read before this call. Raises the error that
+        `fail` was told."""
         self.connection.take_body()
         while True:
             while self._chunks:
@@ -122,7 +122,7 @@ class Request:
             await self._changed.wait()
 
     async def body(self, most: int) -> bytes:
-        """Its whole body. Raises `Refused` beyond `most` bytes."""
+        """The whole body. Raises `Refused` beyond `most` bytes."""
         body = bytearray()
         async for chunk in self.chunks():
             body += chunk
@@ -157,7 +157,7 @@ class Request:
             await self.connection.drain()
 
     def upgrade(self, protocols: Sequence[str], most: int) -> WebSocket:
-        """It becomes a WebSocket, whose connection ends when its handler does.
+        """The request becomes a WebSocket, whose connection ends when its handler does.
 
         Args:
             protocols: The subprotocols that are spoken here: the first that the client offers is
@@ -165,7 +165,7 @@ class Request:
             most: Bytes of the longest message that is taken.
 
         Raises:
-            Refused: The client does not ask for one as it should.
+            Refused: The client does not ask for a WebSocket as it should.
         """
         from conductor.http.websocket import WebSocket, handshake
 
@@ -196,6 +196,6 @@ class Request:
         self._changed.set()
 
     def arrived_whole(self) -> None:
-        """Its body is whole."""
+        """The body is whole."""
         self._whole = True
         self._changed.set()

@@ -14,9 +14,9 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class Route(NamedTuple):
-    """A path, and what answers it.
+    """A path, and the function that answers it.
 
-    A part of the path in braces (`/file/{name}`) stands for any that is not empty, one like
+    A part of the path in braces (`/file/{name}`) stands for any part that is not empty, a part like
     `{number:int}` for a number below a billion; the request's `parts` have it.
     """
 
@@ -55,7 +55,7 @@ def _is_number(part: str) -> bool:
 
 
 def _parts(wanted: Sequence[str], given: Sequence[str]) -> dict[str, str] | None:
-    """What a path has where a route has braces; None if it does not fit."""
+    """The parts of a path where a route has braces; None: the path does not fit."""
     if len(wanted) != len(given):
         return None
     parts: dict[str, str] = {}

@@ -24,8 +24,8 @@ class HttpServer:
 
     Attributes:
         port: Where it listens.
-        turns: Whose connections are looked at.
-        buffer: What comes is read into it, and taken from it at once.
+        turns: Says whose connections are looked at next.
+        buffer: Input is read into it, and taken from it at once.
     """
 
     def __init__(

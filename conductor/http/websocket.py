@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 _LEAST: Final = 1024
 _MOST: Final = 64 * 1024
-"""Bytes that are looked at in one go: few while frames are short, since each costs as much as
-others."""
+"""Bytes that are looked at in one go: few while frames are short: each frame costs the same."""
 _KEY: Final = 16
 _FEW: Final = 8
-"""Frames of one go after which the next may be longer."""
+"""After a go with at most so many frames the next go may be longer."""
 
 
 def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
@@ -93,7 +92,7 @@ class WebSocket:
         self._ended = asyncio.Event()
         self._parted = asyncio.Event()
 
-    # -- what comes ----------------------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------------------
 
     def listen(self, take: Callable[[bytes], bool]) -> None:
         """From now on each text goes to `take`, which says whether it takes it; if not, the text
@@ -113,7 +112,7 @@ class WebSocket:
 
     @property
     def is_much(self) -> bool:
-        """Whether so much waits to be taken that no more is read."""
+        """Whether so many bytes wait to be taken that no more are read."""
         return self._size > limits.AHEAD
 
     @property
@@ -134,11 +133,11 @@ class WebSocket:
             async with asyncio.timeout(seconds):
                 await self._parted.wait()
 
-    # -- what leaves ---------------------------------------------------------------------------
+    # -- output --------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
-        """Whether the next text has to wait."""
+        """Whether the next text must wait."""
         return self._connection.is_full
 
     def send(self, texts: Iterable[bytes]) -> bool:
@@ -157,8 +156,8 @@ class WebSocket:
             self._flush()
 
     def close(self, code: int, text: str, seconds: float) -> None:
-        """Closes it, once what was written and is written meanwhile has left. A client that does
-        not read, or does not answer, is waited for so many seconds each."""
+        """Closes the WebSocket, once all output up to then has left. A client that does not read,
+        or does not answer, gets so many seconds for each."""
         if not self._parted.is_set():
             self._connection.start(self._close(code, text, seconds))
 
@@ -196,7 +195,7 @@ class WebSocket:
         self._unread += data
 
     def look(self) -> bool:
-        """Looks at some of what has come; whether there is more."""
+        """Looks at some of the input. Returns whether there is more."""
         while self._texts and not self._ended.is_set() and self._take(self._texts[0]):
             self._size -= len(self._texts.popleft())
         if self._is_over and not self._texts:
@@ -216,12 +215,12 @@ class WebSocket:
         if protocol.close_rcvd is not None or protocol.parser_exc is not None:
             self._flush()
             self._is_over = True
-            return True  # it ends once what came before is taken
+            return True  # the WebSocket ends once earlier texts are taken
         self._answer_pings()
         return bool(self._unread)
 
     def _throw_away(self) -> None:
-        """Looks only for the client's close, in what still comes for a moment."""
+        """Looks only for the client's close, in the input that still comes for a moment."""
         data, self._unread = self._unread, b""
         self._thrown += len(data)
         if self._thrown > limits.LINGER_BYTES:
@@ -260,7 +259,7 @@ class WebSocket:
         self.ready()
 
     def lost(self) -> None:
-        """Its connection is gone. What came of a message goes now: it is in a cycle of objects,
+        """The connection is gone. The parts of a message go now: they are in a cycle of objects,
         which only the collector would free."""
         self._frames.reader.discard()
         self._fragments.discard()

@@ -1,4 +1,4 @@
-"""What the page of a chat asks and does: sessions, prompts, answers to questions.
+"""The requests of the page of a chat: sessions, prompts, answers to questions.
 
 Routes below `/api/chat/`; like all data they need the secret of the page, in a header that no other
 site can make a browser send.
@@ -81,7 +81,7 @@ class ChatRoutes:
 
     @property
     def all(self) -> list[Route]:
-        """What the server serves beside the trace."""
+        """The routes that the server has beside those of the trace."""
         routes = [
             Route("/api/chat/news", self.news),
             pausing(self._pause),
@@ -109,12 +109,12 @@ class ChatRoutes:
             news["chat"] = {**self._chat.state(), "lacks": self._lacks()}
         return data(news)
 
-    # -- what the person does ------------------------------------------------------------------
+    # -- acts of the person --------------------------------------------------------------------
 
     # An address of a page holds no half of an emoji; an id or a cursor of an agent's may.
 
     async def _history(self, asked: _Session) -> Any:
-        """What the agent repeated of a session that was loaded."""
+        """The history that the agent repeated of a session that was loaded."""
         session = self._chat.sessions.get(asked.session)
         if session is None or session.history is None:
             raise UsageError("this session was not loaded", "")

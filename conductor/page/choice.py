@@ -1,7 +1,7 @@
 """The events of a trace that a person looks at: of one turn, of one component, by a filter.
 
-What was chosen is kept as numbers of events, and is continued as the trace grows. So a page asks
-for the rows that come into its view, and for no more, however long the trace is.
+A choice is kept as numbers of events, and is continued as the trace grows. So a page asks
+only for the rows that come into its view, however long the trace is.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _SLICE: Final = 0.02
 
 
 class Wanted(NamedTuple):
-    """What a person looks at."""
+    """A person's choice of events."""
 
     filter: str = ""
     component: str = ""
-    """Only what this component sent, got or was refused; empty: of all."""
+    """Only events that this component sent, got or was refused; empty: events of all components."""
     turn: int | None = None
     """None: of all turns."""
 
 
 class Choice:
-    """The events of one trace that are wanted, in order."""
+    """The chosen events of one trace, in order."""
 
     def __init__(self, reader: Reader, wanted: Wanted) -> None:
         """Raises `UsageError` for a filter that cannot be read."""
@@ -91,20 +91,20 @@ class Choice:
         return [self._reader.row(number) for number in self.numbers[after : after + limit]]
 
     def place(self, number: int) -> int:
-        """The place of an event, or of the next one behind it."""
+        """The place of an event among the chosen events, or of the next chosen event behind it."""
         return bisect_left(self.numbers, number)
 
 
 class Choices:
-    """The choices of one trace that were looked at last."""
+    """The latest choices of one trace."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._held: OrderedDict[Wanted, Choice] = OrderedDict()
 
     async def of(self, wanted: Wanted) -> Choice:
-        """What is wanted, up to the last event so far. Raises `UsageError`, and `IndexError` for a
-        turn that is not there."""
+        """The choice of wanted events, up to the last event so far. Raises `UsageError`, and
+        `IndexError` for a turn that does not exist."""
         choice = self._held.get(wanted)
         if choice is None:
             choice = self._held[wanted] = Choice(self._reader, wanted)

@@ -1,4 +1,4 @@
-"""Answers what a page asks about a trace: turns, events in short, one event, what is new."""
+"""Answers the page's requests about a trace: turns, events in short, one event, news."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from conductor.spec.limits import size_in_words
 _MOST_ROWS: Final = 2_000
 _MOST_TURNS: Final = 2_000
 _MOST_EVENT: Final = 4 * 1024 * 1024
-"""Bytes of an event whose texts the page shows as they are; of a larger one it has …"""
+"""The most bytes of an event whose texts the page shows whole."""
 _MOST_TEXT: Final = 10_000
-"""… so many characters of each …"""
+"""The most characters of each text of a larger event."""
 _MOST_READ: Final = 64 * 1024 * 1024
-"""… up to so many bytes."""
+"""The most bytes of an event of which the page shows anything."""
 _MOST_DETAIL: Final = 16 * 1024 * 1024
 _MOST_HELD: Final = 32 * 1024 * 1024
 """Bytes of the details of turns that are kept."""
@@ -90,11 +90,11 @@ class Data:
         return await self._choices[reader].of(wanted)
 
     async def head(self, request: Request) -> Response:
-        """What the trace is of."""
+        """The origin of the trace, and its size."""
         return data(self.now())
 
     def now(self) -> dict[str, Any]:
-        """What the trace is of, and how much there is of it."""
+        """The origin of the trace, and its size."""
         shown = head(self._source)
         return {
             **msgspec.to_builtins(shown),
@@ -151,8 +151,8 @@ class Data:
         return data({"count": len(choice.numbers), "turns": list(choice.turns.items())})
 
     async def rows(self, request: Request) -> Response:
-        """Events in short: of those that are wanted `limit` from place `after` on, how many there
-        are, and the place of event `event`."""
+        """Events in short: from place `after` at most `limit` of the wanted events, the number of
+        all wanted events, and the place of event `event`."""
         turn = _number(request, "turn", 0) if "turn" in request.query else None
         after, limit = _number(request, "after", 0), _number(request, "limit", 500)
         try:

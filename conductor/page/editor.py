@@ -1,4 +1,4 @@
-"""What the page of a chat gets of panels, comments and files, and does with them (docs/editors.md).
+"""The panels, comments and files of a chat's page, and the person's acts on them (docs/editors.md).
 
 Routes below `/api/chat/`, and the frames of panels: a frame brings no header, so its address is the
 secret.
@@ -26,7 +26,7 @@ from conductor.page.posts import MOST_BODY, refused, taking
 from conductor.page.project import Project
 
 _MOST_ANSWER: Final = 1024 * 1024
-"""Bytes of what a page answers a component."""
+"""The most bytes of a page's answer to a component."""
 _EVENTS: Final = {"panel": PANEL_EVENT, "comment": COMMENT_EVENT}
 
 
@@ -65,7 +65,7 @@ class EditorRoutes:
 
     @property
     def all(self) -> list[Route]:
-        """What the server serves beside the chat."""
+        """The routes that the server has beside those of the chat."""
         posts: tuple[tuple[str, type, int, Callable[[Any], Awaitable[Any]]], ...] = (
             ("event", _Event, MOST_BODY, self._event),
             ("reply", _Reply, MOST_BODY, self._reply),
@@ -94,7 +94,7 @@ class EditorRoutes:
         return Response(json_text.utf8(html), kind="text/html; charset=utf-8", headers=headers)
 
     async def shown(self, request: Request) -> Response:
-        """A panel or comment: the message that has shown it, and what was said below it."""
+        """A panel or comment: the message that has shown it, and the replies below it."""
         one = self._editing.shown(int(request.parts["number"]))
         if one is None:
             return failure(404, "this has changed, or is gone")
@@ -103,7 +103,7 @@ class EditorRoutes:
         return data({**held, "frame": address})
 
     async def lines(self, request: Request) -> Response:
-        """Lines of the log, those behind so many."""
+        """Lines of the log behind a number."""
         after = request.query.get("after", "0")
         return data(self._editing.lines(int(after) if after.isdecimal() else 0))
 
@@ -112,7 +112,7 @@ class EditorRoutes:
         return await _done(partial(self._project.file, request.query.get("url", "")))
 
     async def found(self, request: Request) -> Response:
-        """What a search in the project finds: for components that may have its files, too."""
+        """The results of a search in the project, for components that may have its files, too."""
         if not self._chat.reads:
             why = "components get no files of the project"
             return refused(UsageError(why, "`conductor chat --fs read` lends them to the chain"))
@@ -126,7 +126,7 @@ class EditorRoutes:
         search = searches.get(request.parts["what"])
         return failure(404, "there is no such search") if search is None else await _done(search)
 
-    # -- what the person does ------------------------------------------------------------------
+    # -- acts of the person --------------------------------------------------------------------
 
     async def _event(self, asked: _Event) -> Any:
         method = _EVENTS.get(asked.of)
@@ -149,7 +149,7 @@ class EditorRoutes:
 
 
 async def _done(work: Callable[[], Any]) -> Response:
-    """What comes of some work with files: others are answered meanwhile."""
+    """The result of some work with files; other requests are answered meanwhile."""
     try:
         return data(await asyncio.to_thread(work))
     except ConductorError as error:

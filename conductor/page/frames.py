@@ -1,7 +1,7 @@
 """The frame of a panel: HTML of a component, in a document that can reach nothing.
 
-Three things keep it there, each by itself enough for what it stands for: the sandbox (no script, no
-form, no window, no way to the page), the policy of the frame (nothing is loaded), and that of the
+Three things keep it there, each enough by itself for its own part: the sandbox (no script, no form,
+no window, no way to the page), the policy of the frame (nothing is loaded), and the policy of the
 page (the frame goes nowhere else).
 """
 
@@ -32,8 +32,9 @@ _NO_CALLS: Final = (
     " if (event.source !== page && event.source !== window) event.stopImmediatePropagation();"
     " }, true);} document.currentScript.remove();</script>"
 )
-"""The page hears of each click by a port that no later script has: so it knows who put the
-keyboard there. A frame finds those of other panels by `parent.frames`: what they send is not heard.
+"""The page hears of each click by a port that no later script has: so it knows which frame put the
+keyboard there. A frame finds the frames of other panels by `parent.frames`: their messages are not
+heard.
 
 No policy of a document covers calls from browser to browser. Nor is a document inside one (an
 `iframe` with `srcdoc`) covered by what is deleted here: so no text becomes one, neither of the HTML
@@ -44,10 +45,10 @@ _NO_TEXTS: Final = "; trusted-types 'none'; require-trusted-types-for 'script'"
 def document(contents: str, *, scripts: bool) -> str:
     """The document of a frame.
 
-    Of HTML without scripts no element stays that a browser acts on before any policy: it looks up
-    the name of a frame's or a link's host. Each `<` before such a name counts, wherever it stands,
-    so no way of reading HTML finds one more. A link opens a window, which the sandbox forbids:
-    so a click does nothing.
+    HTML without scripts loses each element that a browser acts on before any policy: a browser
+    looks up the name of a frame's or a link's host. Each `<` before such a name counts, wherever it
+    stands, so no way of reading HTML finds one more. A link opens a window, which the sandbox
+    forbids: so a click does nothing.
     """
     alone = _NESTED.sub("<x-", contents)
     if scripts:

@@ -1,4 +1,4 @@
-"""Requests of a page that do something: a body of bounded size, and what comes of it."""
+"""Requests of a page that change something: a body of bounded size, and the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def taking(
             return failure(400, f"the request cannot be read: {error}")
         done: list[Response | Exception] = []
         work = _done(act(asked), done)
-        # What has begun is done, also for a page that is closed meanwhile.
+        # An act that has begun is finished, also for a page that is closed meanwhile.
         await (work if patient else asyncio.shield(request.connection.start(work)))
         if isinstance(done[0], Exception):
             raise done[0]
@@ -46,7 +46,7 @@ def taking(
 
 
 async def _done(work: Awaitable[Any], done: list[Response | Exception]) -> None:
-    """Does what was asked; `done` gets the answer, or a defect."""
+    """Performs a request; `done` gets the answer, or a defect."""
     try:
         result = await work
         done.append(data({} if result is None else result))
@@ -57,7 +57,7 @@ async def _done(work: Awaitable[Any], done: list[Response | Exception]) -> None:
 
 
 def refused(error: ConductorError) -> Response:
-    """What was asked cannot be done: 409 if it is the page's own fault, 502 if the chain's."""
+    """The refusal of a request: 409 for a fault of the page, 502 for a fault of the chain."""
     status = 409 if isinstance(error, UsageError) else 502
     return refusal(error, status)
 

@@ -1,4 +1,4 @@
-"""The project of a chat as its page sees it: files as text, and what a plain search in them finds.
+"""The project of a chat as its page sees it: files as text, and the results of a plain search.
 
 Nothing outside of its folder is read, and no link leads there.
 """
@@ -20,12 +20,12 @@ _MOST_FILE: Final = 1024 * 1024
 """Bytes of a file that is shown or searched."""
 _MOST_FILES: Final = 20_000
 _MOST_READ: Final = 64 * 1024 * 1024
-"""Bytes of all files that one search reads."""
+"""The most bytes of all files that one search reads."""
 _MOST_FOUND: Final = 500
 _LONGEST: Final = 400
 """Characters of a line that a search shows."""
 _SKIPPED: Final = frozenset({"node_modules", "target", "__pycache__", "dist", "build", "venv"})
-"""Folders of what tools have made; so are those whose names begin with a dot."""
+"""Folders that tools make. Folders whose names begin with a dot are skipped too."""
 _WORD: Final = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 _DEFINES: Final = (
     r"(?:(?:def|class|fn|func|function|struct|enum|union|trait|interface|type|typedef|module|mod"
@@ -56,8 +56,8 @@ class Project:
         return self._search(rf"(?<![\w$]){re.escape(_word(word))}(?![\w$])")
 
     def definitions(self, word: str) -> dict[str, Any]:
-        """Where a word stands behind one that defines, or is given a value at the beginning of a
-        line. Raises `UsageError`."""
+        """The places where a word stands behind a word that defines, or gets a value at the
+        beginning of a line. Raises `UsageError`."""
         name = re.escape(_word(word))
         return self._search(
             rf"(?m)(?:(?<![\w$]){_DEFINES}(?P<one>{name})(?![\w$])"
@@ -65,7 +65,7 @@ class Project:
         )
 
     def diagnostics(self, url: str) -> dict[str, Any]:
-        """What is wrong in a file, or in all: conflicts that nobody has settled, JSON and TOML that
+        """The errors in a file, or in all: conflicts that nobody has settled, JSON and TOML that
         cannot be read. Raises `UsageError`."""
         paths = iter([self._path(url)]) if url else self._files()
         found: list[dict[str, Any]] = []
@@ -142,7 +142,7 @@ def _read(paths: Iterator[Path]) -> Iterator[tuple[Path, str]]:
 
 
 def _text(path: Path) -> str | None:
-    """What a file holds; None: it is large, or no text."""
+    """The text of a file; None: it is large, or no text."""
     try:
         with path.open("rb") as file:
             held = file.read(_MOST_FILE + 1)

@@ -1,4 +1,4 @@
-"""What the page of a chat shows: the trace of the chain that runs in this process, from memory."""
+"""The trace that the page of a chat shows: of the chain that runs in this process, from memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE: Final = 512
 
 
 class RunningChain(Sink[Line]):
-    """The trace of a chain: takes its lines (`conductor.run.log.Sink`), and is what the page shows
+    """The trace of a chain: takes its lines (`conductor.run.log.Sink`), and gives them to the page
     (`conductor.page.source.Source`)."""
 
     is_live = True
@@ -51,7 +51,7 @@ class RunningChain(Sink[Line]):
     # -- as a sink -----------------------------------------------------------------------------
 
     def take(self, item: Line, at: float, mode: str) -> None:
-        """See `Sink`. It is read soon: the chain waits for that only beyond a bound."""
+        """See `Sink`. The line is read soon: the chain waits for that only beyond a bound."""
         self._waiting.append(item)
         self._size += _size(item)
         self._come.set()

@@ -23,7 +23,7 @@ from conductor.spec.private_files import open_private, reason
 from conductor.spec.redaction import redacted
 
 _MOST: Final = 64 * 1024 * 1024
-"""Bytes of data that one page may hold: a browser reads them at once."""
+"""The most bytes of data in one page: a browser reads them at once."""
 _START: Final = "trace.html"
 _MODULE: Final = "trace.js"
 _IMPORT: Final = re.compile(
@@ -48,7 +48,7 @@ class _Held(msgspec.Struct):
     rows: list[Row]
     lines: dict[int, str]
     before: dict[int, int]
-    """Of an event the one that it passes on."""
+    """The event that an event passes on, by its number."""
 
 
 def save(trace: str, path: str, *, number: int | None = None) -> int:
@@ -77,7 +77,7 @@ def _held(trace: turns.Reader, number: int | None) -> _Held:
         raise UsageError(f"there is no turn {number}", f"the turns are 0 to {trace.count - 1}")
     wanted = [turn for turn in trace.turns if number is None or turn.number == number]
     shown = {turn.number for turn in wanted}
-    # A turn is found by its place: those that are not saved are there without what they hold.
+    # A turn is found by its place: turns that are not saved are there without their content.
     summaries = [t if t.number in shown else Turn(number=t.number) for t in trace.turns]
     made = _Held(trace.head(), summaries, {}, [], {}, {})
     size = 0
@@ -136,7 +136,7 @@ def _read(name: str) -> str:
 
 
 def bundled(start: str) -> str:
-    """A module and all that it imports, as one script: each in a function of its own."""
+    """A module and all its imports, as one script: each module in a function of its own."""
     parts: dict[str, str] = {}
     _bundle(start.removesuffix(".js"), parts)
     return '"use strict";\n' + "".join(parts.values())

@@ -2,7 +2,7 @@
 
 It listens on the loopback interface alone. The data needs a secret: it stands in the fragment of
 the address that the user opens, which no browser sends to anybody, and comes back in a header. A
-page of somebody else can neither read the answers (no CORS header is ever sent) nor reach the data
+foreign page can neither read the answers (no CORS header is ever sent) nor reach the data
 by another name for this machine (`Host` is checked).
 """
 
@@ -32,9 +32,9 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What the page may load and run: its own files, and pictures that messages hold."""
+"""The files that the page may load and run: its own files, and pictures in messages."""
 FRAMES: Final = "; frame-src 'self'"
-"""What a page with frames adds. It also keeps a frame from going elsewhere."""
+"""The addition for a page with frames. It also keeps a frame from going elsewhere."""
 
 _HEADERS: Final = (
     ("x-content-type-options", "nosniff"),
@@ -75,7 +75,7 @@ def listen(port: int = 0) -> socket.socket:
 class Page:
     """The whole server of a page.
 
-    It lets in only requests to this very server, from its own page, and those for data only with
+    It lets in only requests to this very server, from its own page, and requests for data only with
     the secret; and puts the headers of a careful page on every answer.
     """
 
@@ -92,11 +92,11 @@ class Page:
         """Make it.
 
         Args:
-            source: The trace that it shows.
+            source: The trace that the page shows.
             port: Where it listens.
-            secret: What requests for data must bring.
+            secret: The secret that requests for data must bring.
             start: The name of the page in `static` that `/` shows.
-            more: Further routes; what is below `/api/` needs the secret.
+            more: Further routes; those below `/api/` need the secret.
             frames: The page shows frames of this server.
         """
         pages = Data(source)
@@ -140,8 +140,8 @@ class Page:
 
     @staticmethod
     def _is_opened(request: Request) -> bool:
-        """Whether somebody leads a window to the page, as the file does that a browser is opened
-        with. That page alone holds nothing."""
+        """Whether somebody leads a window to the page, as the file does that opens a browser. That
+        page alone holds nothing."""
         headers = request.headers
         mode, target = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
         return request.path == "/" and (mode, target) == ("navigate", "document")
@@ -172,7 +172,7 @@ def _static_file(name: str) -> Response:
 async def serving(
     handler: Handler, listening: socket.socket, complain: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """Serves a page meanwhile. Who has not shown the secret makes room for others, and has a few
+    """Serves a page meanwhile. A client without the secret makes room for others, and has a few
     seconds for a request. `complain` logs a sentence."""
     async with HttpServer(handler, listening, complain):
         yield

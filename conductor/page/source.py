@@ -1,4 +1,4 @@
-"""What the page of a trace shows: a file, which may grow."""
+"""The trace that a page shows: a file, which may grow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Source(Protocol):
 
     @property
     def reader(self) -> Reader:
-        """The trace as it was read so far. Another one once another trace took its place."""
+        """The trace as it was read so far. The reader changes if another trace takes its place."""
 
     @property
     def live(self) -> bool:
@@ -33,22 +33,22 @@ class Source(Protocol):
 
     @property
     def notice(self) -> str:
-        """What a person should know about it now; empty: nothing."""
+        """A notice for the person; empty: there is none."""
 
     async def run(self, changed: Callable[[], None]) -> None:
-        """Reads what there is, and what comes; `changed` is called whenever there is more."""
+        """Reads the lines of the trace as they come; `changed` is called when there are more."""
 
 
 def head(source: Source) -> Head:
-    """What is shown of it as a whole."""
+    """The head of a trace as it is shown."""
     return source.reader.head(live=source.live)
 
 
 class TraceFile:
     """The trace in a file.
 
-    With `follow` it is read on as it grows; it need not be there yet, and once another file has its
-    place, that one is shown.
+    With `follow` it is read on as it grows; it need not be there yet, and once another file takes
+    its place, the new file is shown.
     """
 
     def __init__(self, path: str, *, follow: bool) -> None:
@@ -75,7 +75,7 @@ class TraceFile:
 
     @property
     def notice(self) -> str:
-        """What a person should know about it now; empty: nothing."""
+        """A notice for the person; empty: there is none."""
         if self._lines is None:
             return "This file is not there yet. The page shows it as soon as a chain writes it."
         if not self._more:
@@ -102,7 +102,7 @@ class TraceFile:
         changed()
 
     def _look(self, changed: Callable[[], None]) -> None:
-        """Looks whether another file has come in the place of this one."""
+        """Looks whether another file has taken the place of this file."""
         try:
             if self._lines is None:
                 if os.path.lexists(self._path):

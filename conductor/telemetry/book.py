@@ -13,7 +13,7 @@ import msgspec
 from conductor.telemetry.measures import Labels, Number
 
 _MOST_SERIES: Final = 20_000
-"""Sets of labels that are kept; what would be one more is not counted."""
+"""The most sets of labels that are kept; a further set is not counted."""
 
 _Key = tuple[tuple[str, str], ...]
 Read = Callable[[], Iterable[tuple[Number, Labels, float]]]
@@ -88,7 +88,7 @@ class Book:
 
 
 def _name(number: Number) -> str:
-    """Its name by the rules of OpenTelemetry for Prometheus."""
+    """The name of a number by the rules of OpenTelemetry for Prometheus."""
     unit = {"s": "_seconds", "By": "_bytes"}.get(number.unit, "")
     name = number.name.replace(".", "_")
     name = name if not unit or name.endswith(unit) else name + unit
@@ -114,7 +114,7 @@ def _drawn(
 
 
 def _inside(key: _Key) -> str:
-    """Labels; one without a value is none."""
+    """Labels; a label without a value is left out."""
     pairs = [f'{name.replace(".", "_")}="{_escaped(text)}"' for name, text in key if text]
     return "{" + ",".join(pairs) + "}" if pairs else ""
 

@@ -47,7 +47,7 @@ def shown(url: str) -> str:
 
 
 def endpoint(url: str, path: str) -> str | None:
-    """Where one kind of data goes; None: as the variables say."""
+    """The URL for one kind of data; None: the variables give it."""
     if url == ENVIRONMENT:
         return None
     base = url.rstrip("/").removesuffix(f"/{TRACES}").removesuffix(f"/{METRICS}")

@@ -1,6 +1,6 @@
 """Writes the trace context of W3C into the params of a request. Pure.
 
-Only the one member changes: all other values keep their bytes.
+Only this member changes: all other values keep their bytes.
 """
 
 from __future__ import annotations

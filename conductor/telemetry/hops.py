@@ -1,4 +1,4 @@
-"""What the span of one request between two components says. Pure functions."""
+"""The attributes of the span of one request between two components. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ def name(line: Line, body: payloads.Params) -> str:
 
 
 def kind(line: Line) -> Kind:
-    """A request enters the chain as at a server; to what follows conductor is the client. Of MCP
-    the agent is the client, and the component the server."""
+    """A request enters the chain as at a server. Towards later components conductor is the client.
+    For MCP the agent is the client, and the component the server."""
     if line.protocol == "mcp":
         return Kind.CLIENT if line.source == AGENT else Kind.SERVER
     return Kind.SERVER if line.source in (CLIENT, AGENT) else Kind.CLIENT
 
 
 def attributes(line: Line, own: Own, body: payloads.Params, *, content: bool) -> Attributes:
-    """What a request itself says."""
+    """The attributes of a request itself."""
     found: Attributes = {
         names.RPC_SYSTEM: "jsonrpc",
         names.RPC_METHOD: names.method(line.method, line.protocol),

@@ -1,7 +1,7 @@
 """Telemetry of a chain that runs: takes the events of its trace, as a file of `--trace` does.
 
-Nothing here makes the chain wait: the file is written by the event loop, as ever; Prometheus is
-answered by a thread; and what goes to a collector waits in the bounded queue of the SDK.
+Nothing here makes the chain wait: the event loop writes the file, as ever; Prometheus is
+answered by a thread; data for a collector waits in the bounded queue of the SDK.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class Telemetry(Sink[Line]):
         try:
             self._serving = Serving(port, self._book.text)
         except OSError as error:
-            # Another chain of the same user may have it: that is no reason not to run this one.
+            # Another chain of the same user may have the port: that is no reason not to run this
+            # chain.
             why = error.strerror or str(error)
             hint = "another chain may have it; `-c prometheus=0` takes any that is free"
             who = by(self._set_by.get("prometheus"))
@@ -173,7 +174,7 @@ class Telemetry(Sink[Line]):
             return params
 
     def _state(self) -> Iterator[tuple[Number, Labels, float]]:
-        """What the chain itself knows, now."""
+        """The present numbers of the chain itself."""
         runtime = self._runtime
         if runtime is None:
             return
@@ -191,7 +192,7 @@ class Telemetry(Sink[Line]):
 
 
 def _run(ids: Ids) -> Span:
-    """The span of the whole run, below what our own variable TRACEPARENT names."""
+    """The span of the whole run, below the span that the variable TRACEPARENT names."""
     parent = read_traceparent(os.environ.get("TRACEPARENT", ""))
     return Span(
         what=What.RUN, name=names.RUN, context=ids.below(parent), parent=parent,
@@ -200,7 +201,7 @@ def _run(ids: Ids) -> Span:
 
 
 def _facts(spec: Spec) -> Attributes:
-    """What is known of a component before it runs."""
+    """The facts about a component before it runs."""
     facts: Attributes = {names.KIND: spec.kind}
     if spec.wasm is not None and (digest := spec.pins.get(spec.wasm)):
         facts[names.DIGEST] = digest

@@ -94,10 +94,10 @@ class Keeper(Protocol):
 
 
 class Measures:
-    """Takes the events of a trace in order, and has what they mean kept."""
+    """Takes the events of a trace in order, and gives its numbers to the keepers."""
 
     def __init__(self, fold: Fold, *keepers: Keeper) -> None:
-        """`fold`: what the events come from."""
+        """`fold`: the source of the events."""
         self._fold = fold
         self._keepers = keepers
         self._connections: OrderedDict[str, float] = OrderedDict()
@@ -196,7 +196,7 @@ class Measures:
 
 
 def _error(error: Error | None) -> str:
-    """The code of an error; empty: it is none. Codes that no specification has are one."""
+    """The code of an error; empty: there is none. All codes without a specification are one."""
     if error is None:
         return ""
     code = error.code

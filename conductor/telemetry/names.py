@@ -1,8 +1,8 @@
-"""The words of what is exported: attributes, metrics and methods.
+"""The words of exports: attributes, metrics and methods.
 
-OpenTelemetry's conventions for GenAI, MCP and RPC name what they can. `acp.*` is what the schema of
-ACP names, `conductor.*` all else. These conventions still change, and their constants in Python are
-marked as moved: so the strings stand here.
+OpenTelemetry's conventions for GenAI, MCP and RPC name as much as they can. `acp.*` has the names
+of the schema of ACP, `conductor.*` all others. These conventions still change, and their constants
+in Python are marked as moved: so the strings stand here.
 """
 
 from __future__ import annotations
@@ -116,13 +116,13 @@ MCP_METHODS: Final = frozenset(
 
 METHODS: Final = KNOWN | {
     "proxy/successor",
-    # Of conductor's own: what it tells proxies, and its services.
+    # Conductor's own methods: those that tell proxies something, and its services.
     *("configure", "bye", "clock", "random", "log", "kv", "timer", "fetch", "files", "metric"),
 }
 """Methods of ACP, and of conductor's services."""
 
 
 def method(name: str, protocol: str = "acp") -> str:
-    """A method as exports name it: strangers choose them, and a collector keeps each one."""
+    """A method as exports name it: strangers choose methods, and a collector keeps each of them."""
     known = MCP_METHODS if protocol == "mcp" else METHODS
     return name if name in known else OTHER

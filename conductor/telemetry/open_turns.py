@@ -40,7 +40,7 @@ class Turns:
         self._agent: Attributes = {}
 
     def of(self, turn: OpenTurn) -> Turn | None:
-        """What is made of a turn."""
+        """The open turn, as spans have it."""
         return self._open.get(turn.number)
 
     def finish(self) -> None:
@@ -135,7 +135,7 @@ class Turns:
         self._progress.finish(turn.span, at)
 
     def learn(self, asked: Asked, line: Line, body: payloads.Result, model: str) -> None:
-        """What answers say about agent and model; `model`: the one that was chosen."""
+        """Takes facts about the agent and the model from an answer; `model`: the chosen model."""
         if is_agents(asked, line):
             self._met(body)
         elif line.target == CLIENT and body.model:

@@ -1,7 +1,7 @@
 """Spans to a collector, by the SDK of OpenTelemetry (extra `otel`).
 
-The SDK has the queue, which is bounded and drops what does not fit, the thread that sends, and what
-the variables OTEL_… say. Spans keep their own ids.
+The SDK has the bounded queue, which drops spans that do not fit, the thread that sends, and the
+settings of the variables OTEL_…. Spans keep their own ids.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _MOST_TRACES: Final = 1_000
 
 
 def resource() -> Resource:
-    """What the data is attributed to; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES count."""
+    """The resource of the data; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES count."""
     ours = Resource({"service.name": "conductor", "service.version": version()})
     theirs = Resource.create()
     if str(theirs.attributes.get("service.name", "")).startswith("unknown_service"):
@@ -73,7 +73,7 @@ class _Given(IdGenerator):
 
 
 class Spans:
-    """Makes spans of the SDK from ours, and gives them to what sends them."""
+    """Makes spans of the SDK from ours, and gives them to a processor that sends them."""
 
     def __init__(self, processor: SpanProcessor, began: float) -> None:
         """`began`: when the trace began, in seconds of Unix time."""
@@ -251,19 +251,19 @@ def _named(labels: Labels) -> Labels:
 
 
 class Sending:
-    """What goes from a running chain to a collector: spans and numbers.
+    """Sends the spans and numbers of a running chain to a collector.
 
-    `none` in OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER leaves one of them out.
+    `none` in OTEL_TRACES_EXPORTER leaves out spans, in OTEL_METRICS_EXPORTER numbers.
     """
 
     def __init__(self, url: str, by: str, began: float, log: Log, read: Read) -> None:
         """
         Args:
             url: The collector.
-            by: Who set it, to stand behind words about it.
+            by: The origin of this setting, for messages about it.
             began: When the trace began, in seconds of Unix time.
             log: Writes a line: level, component name, text; called on the event loop's thread and,
-                once, on another.
+                once, on another thread.
             read: Has the numbers that are read when they are sent.
         """
         self._url = url
@@ -272,7 +272,7 @@ class Sending:
         self._warned = False
         Reasons(self._failed)
         self._last: list[Callable[[], object]] = []
-        """What ends the sending."""
+        """The functions that end the sending."""
         self.spans: Spans | None = None
         self.meters: Meters | None = None
         if os.environ.get("OTEL_TRACES_EXPORTER") != "none":
@@ -301,7 +301,7 @@ class Sending:
         self._log("warning", "conductor", f"{text}\nhint: {hint}")
 
     def close(self) -> None:
-        """Sends what is left, for two seconds at most: the rest is lost."""
+        """Sends the rest, for two seconds at most: later data is lost."""
         until = time.monotonic() + _PATIENCE
         last = [threading.Thread(target=work, daemon=True) for work in self._last]
         for thread in last:

@@ -1,4 +1,4 @@
-"""What spans take from the params and results of messages. Never raises: a stranger wrote them."""
+"""The values that spans take from params and results. Never raises: strangers wrote them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from conductor.core.json_text import Decoder, encode
 from conductor.record.turns.messages import members
 
 MOST_TEXT: Final = 64 * 1024
-"""Characters of one attribute that holds words."""
+"""Characters of an attribute that holds words."""
 MOST_NAME: Final = 200
 """Characters of a name that a stranger chose."""
 
@@ -63,7 +63,7 @@ class Result(msgspec.Struct):
 
     @property
     def agent(self) -> dict[str, Any]:
-        """What an agent says of itself; empty: nothing."""
+        """The agent's facts about itself; empty: there are none."""
         return members(self.info) or members(self.agentInfo)
 
     @property

@@ -1,7 +1,7 @@
 """Writes spans as a picture for ui.perfetto.dev: the JSON trace events of Chrome.
 
-Each component is a process, in the order of the chain; its rows are threads, so that what overlaps
-stands below each other. Arrows lead from what caused a span to it.
+Each component is a process, in the order of the chain; its rows are threads, so that overlapping
+spans stand below each other. Arrows lead from the cause of a span to the span.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Picture:
         return {"pid": pid, "tid": pid * _ROWS + place.row}
 
     def events(self, span: Span) -> Iterator[dict[str, Any]]:
-        """What draws a span."""
+        """The events that draw a span."""
         where, start = self._at(span.place), _micros(span.start)
         shown = {key: value for key, value in span.attributes.items() if value != ""}
         if span.error:
@@ -78,7 +78,7 @@ class _Picture:
             yield {"ph": "f", "bp": "e", **arrow, **where}
 
     def names(self, components: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """What names the processes and their rows, and puts them in order."""
+        """The events that name the processes and their rows, and put them in order."""
         order = [*_FIRST, *components, *_LAST]
         self._numbers.setdefault(TURNS, len(self._numbers) + 1)
         for lane, pid in self._numbers.items():

@@ -1,4 +1,4 @@
-"""What the makers of spans share while they read a trace: rows of its picture, and what is done."""
+"""The shared state of the makers of spans: rows of the picture, and finished spans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PASSED: Final = 100_000
 
 
 class _Lane:
-    """The rows of one lane: the lowest free one is taken."""
+    """The rows of one lane: the lowest free row is taken."""
 
     def __init__(self) -> None:
         self._free: list[int] = []
@@ -33,7 +33,7 @@ class _Lane:
         heapq.heappush(self._free, row)
 
     def passed(self, start: float, end: float) -> int:
-        """A row of those for notifications, whose beginning is known late; ends only grow."""
+        """A row among those for notifications, whose beginning is known late; ends only grow."""
         if self._ends and self._ends[0][0] <= start:
             row = self._ends[0][1]
             heapq.heapreplace(self._ends, (end, row))
@@ -44,7 +44,7 @@ class _Lane:
 
 
 class Progress:
-    """How far the translation of one trace is."""
+    """The progress of the translation of one trace."""
 
     def __init__(self, ids: Ids, links: tuple[Context, ...], *, content: bool) -> None:
         self.ids = ids

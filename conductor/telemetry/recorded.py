@@ -28,7 +28,7 @@ class Recorded:
     ) -> None:
         """
         Args:
-            trace: What was read from the file.
+            trace: The trace that was read from the file.
             path: The file.
             content: Whether words of people and agents are exported.
             pictures: Whether there are spans of notifications too.
@@ -60,8 +60,8 @@ class Recorded:
 
 
 def _began(trace: Reader, path: str) -> float:
-    """When a trace began. Those of other programs do not say: there the file's own time is that of
-    the last event."""
+    """When a trace began. Traces of other programs do not say: there the file's own time is the
+    time of the last event."""
     began = trace.head().began
     if began is not None and 0 < began < 1e10:
         return began

@@ -23,7 +23,7 @@ _HEADERS: Final = (("x-content-type-options", "nosniff"), ("connection", "close"
 
 
 class Serving:
-    """Answers `GET /metrics`. Who asks for nothing makes room for others."""
+    """Answers `GET /metrics`. A client that asks for nothing makes room for others."""
 
     def __init__(self, port: int, text: Callable[[], str]) -> None:
         """`port`: 0: any that is free. Raises `OSError`."""
@@ -36,7 +36,7 @@ class Serving:
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         with contextlib.suppress(RuntimeError):  # it has been closed
             self._loop.call_soon_threadsafe(self._ending.set)
 

@@ -13,7 +13,7 @@ Attributes = dict[str, Value]
 
 
 class What(StrEnum):
-    """What a span is about."""
+    """The subject of a span."""
 
     TURN = "turn"
     HOP = "hop"
@@ -54,7 +54,7 @@ class Moment(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a span is known by elsewhere: the ids of W3C's `traceparent`."""
+    """The identity of a span for other programs: the ids of W3C's `traceparent`."""
 
     trace: int
     span: int
@@ -82,17 +82,16 @@ class Span(msgspec.Struct, kw_only=True):
     attributes: Attributes = {}
     moments: list[Moment] = []
     error: str = ""
-    """What went wrong; empty: nothing did."""
+    """The error of the span; empty: there is none."""
     place: Place
     origin: Place | None = None
-    """The place of what led to it."""
+    """The place of the span's cause."""
     event: int = 0
     """Number of the line that began it."""
 
 
 class Ids:
-    """Makes ids. The same seed gives the same ones, so that a trace that is exported twice does not
-    become two."""
+    """Makes ids. The same seed gives the same ids: a trace exported twice does not become two."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed = seed
@@ -104,7 +103,7 @@ class Ids:
         return int.from_bytes(digest.digest()) or 1
 
     def below(self, parent: Context | None) -> Context:
-        """A new span below another one, or of a new trace."""
+        """A new span below another span, or of a new trace."""
         if parent is None:
             return Context(self._next(16), self._next(8))
         return Context(parent.trace, self._next(8), parent.sampled)

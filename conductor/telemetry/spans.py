@@ -1,7 +1,7 @@
 """Makes spans of the events of a trace: one translation for a chain that runs and for a file.
 
-Pure: events go in, finished spans come out. What is open is bounded; beyond that the oldest is
-forgotten, with a span that says it was not finished.
+Pure: events go in, finished spans come out. The number of open spans is bounded; beyond it the
+oldest is forgotten, with a span that says it was not finished.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Open(msgspec.Struct):
 
 
 class Translator:
-    """Takes the events of one trace in order and returns the spans that each one finishes."""
+    """Takes the events of one trace in order and returns the spans that each event finishes."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class Translator:
     ) -> None:
         """
         Args:
-            fold: What the events come from.
+            fold: The source of the events.
             ids: Makes the ids of spans.
             content: Whether words of people and agents are exported.
             pictures: Whether there are spans of notifications too.
-            facts: What is known of components, by name.
+            facts: The known facts about components, by name.
             run: The span of the whole run, which each trace links to.
         """
         self._fold = fold
@@ -93,7 +93,7 @@ class Translator:
     # -- events --------------------------------------------------------------------------------
 
     def take(self, event: Event) -> list[Span]:
-        """The spans that an event finishes; those within others come first."""
+        """The spans that an event finishes; inner spans come first."""
         line = event.line
         if line.is_event:
             self._progress.at = max(self._progress.at, line.ts)
@@ -113,7 +113,7 @@ class Translator:
         return self._progress.take()
 
     def finish(self) -> list[Span]:
-        """The spans of what is still open: nothing more will come."""
+        """The spans that are still open: no more events will come."""
         for waiting in [*self._open.values()]:
             self._abandon(waiting)
         self._turns.finish()
@@ -123,8 +123,8 @@ class Translator:
         return self._progress.take()
 
     def context(self, number: int) -> Context | None:
-        """What the span of an open request is known by, by the number of that message; None: no
-        such request is open."""
+        """The context of an open request's span, by the number of the message; None: no such
+        request is open."""
         asked = self._fold.asked(number)
         waiting = self._open.get(asked.event) if asked is not None else None
         return waiting.span.context if waiting is not None else None
@@ -146,7 +146,8 @@ class Translator:
         passed_on = self._open.get(event.got.event) if event.got is not None else None
         turn = self._turns.of(event.turn)
         around = passed_on or self._around(line.source, turn)
-        # What a component passes on with the context it got belongs to what it got.
+        # A message that a component passes on with the context it got belongs to the message it
+        # got.
         remote = None
         if body.traceparent and (around is None or body.traceparent != around.traceparent):
             remote = read_traceparent(body.traceparent)
@@ -187,8 +188,8 @@ class Translator:
         return found
 
     def _around(self, source: str, turn: Turn | None) -> _Open | None:
-        """What the sender of a request of its own works on, if that is certain: the last request
-        that it has of this turn."""
+        """The request on which the sender of a request of its own works, if that is certain: the
+        last request that it has of this turn."""
         held = (one for one in reversed(self._held[source].values()) if one.turn is turn)
         last = next(held, None)
         return last if turn is not None or next(held, None) is None else None
@@ -271,7 +272,7 @@ class Translator:
     # -- verdicts ------------------------------------------------------------------------------
 
     def _verdict(self, event: Event, verdict: dict[str, str], outcome: str) -> None:
-        """Conductor refused what a component did, or would have: a moment of what that had."""
+        """Conductor refused an act of a component, or would have: a moment of its request."""
         who, method, at = verdict.get("component", ""), verdict.get("method", ""), event.line.ts
         found: Attributes = {
             names.POLICY_VERDICT: outcome,
@@ -296,7 +297,7 @@ class Translator:
         self._progress.finish(made, at)
 
     def _concerned(self, event: Event, who: str, method: str, session: str) -> Span | None:
-        """The span of what a component has of this method, else of the turn."""
+        """The span of a component's last request of this method, else of the turn."""
         held = [
             one
             for one in self._held[who].values()
