@@ -24,7 +24,9 @@ _BEGINNING: Final = 200
 _SHORTEST: Final = 40
 """Characters that a title may have in any case, where it is made of the user's own words."""
 _MOST_BLOCKS: Final = 256
-"""The most blocks of a prompt in which changes of components are looked for."""
+"""The most blocks of a prompt in which changes of components are looked for …"""
+_MOST_COMPARED: Final = 1 << 27
+"""… and the most characters that are compared for that."""
 
 Span = tuple[int, int]
 """A part of a bare text: its first character, and the first character behind it."""
@@ -55,6 +57,11 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     own: str = ""
     """The beginning of the user's words, where something was added, or where only components had
     prompted before."""
+
+
+_BEGINS: Final = Kept(0, "", first=True)
+"""A first prompt of which nothing is kept but that its session begins: an agent may have used the
+id before."""
 
 
 class _Prompt(msgspec.Struct):
@@ -102,7 +109,7 @@ class Prompt:
         """The record to keep; None: the prompt cannot be found again."""
         unread = self._unread
         if unread is not None:
-            self._kept = _found(unread)
+            self._kept = _found(unread) or (_BEGINS if unread.first else None)
             self._unread = None
         return self._kept
 
@@ -215,7 +222,9 @@ def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | N
 
     The user's blocks are looked for from the end, since components put their own before them.
     """
-    if len(users) > _MOST_BLOCKS or len(sent) > _MOST_BLOCKS:
+    blocks = max(len(users), len(sent))
+    size = sum(len(block.text) for block in (*users, *sent))
+    if blocks > _MOST_BLOCKS or blocks * size > _MOST_COMPARED:
         return None
     owned: dict[int, Span] = {}
     above, end = len(users), len(sent)
@@ -238,9 +247,11 @@ def _changed(users: Sequence[Block], sent: Sequence[Block], among: range) -> dic
         text = bare(block.text)
         for at in reversed(free):
             whole = bare(sent[at].text)
-            found = whole.rfind(text) if text else -1
+            # From the end, and not by `rfind`: that takes the square of the time.
+            found = whole[::-1].find(text[::-1]) if text else -1
             if found >= 0:
-                owned[at] = found, found + len(text)
+                end = len(whole) - found
+                owned[at] = end - len(text), end
             elif _alike(text, whole):
                 owned[at] = _ALL
             else:
@@ -261,8 +272,14 @@ def _alike(text: str, other: str) -> bool:
 
 def _same(text: str, other: str) -> int:
     """The number of equal characters with which two texts begin."""
-    pairs = enumerate(zip(text, other, strict=False))
-    return next((at for at, (one, two) in pairs if one != two), min(len(text), len(other)))
+    equal, end = 0, min(len(text), len(other))
+    while equal < end:
+        middle = (equal + end + 1) // 2
+        if text[equal:middle] == other[equal:middle]:
+            equal = middle
+        else:
+            end = middle - 1
+    return equal
 
 
 def _digest(text: str) -> str:

@@ -573,11 +573,11 @@ def test_of_a_prompt_with_odd_or_too_many_blocks_nothing_is_known() -> None:
     for edit in (nothing, instead("one")):
         chain.edit = edit
         chain.ask("session/prompt", {"sessionId": session, "prompt": [{"text": 5}]})
-    assert kept == []
+    assert len(kept) == 1  # it says that the session has begun
     chain.edit = nothing
     chain.prompts(session, " ")
     chain.prompts(session, *["one"] * 300)
-    assert len(kept) == 1
+    assert len(kept) == 2
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -682,17 +682,28 @@ def test_a_title_may_be_of_the_first_prompt_or_of_the_last() -> None:
         assert titles(chain) == titles(Chain(agent, kept)) == [shown]
 
 
-def test_an_id_that_is_used_again_is_of_another_session() -> None:
+def test_long_texts_that_repeat_themselves_are_compared_in_little_time() -> None:
+    agent, kept = Agent(), list[Record]()
+    chain = Chain(agent, kept, instead("a" * 400_000, "b"))
+    chain.prompts(new(chain), "a" * 100_000 + "b" + "a" * 100_000)  # some seconds by `rfind`
+    chain = Chain(agent, kept)
+    assert [len(said) for said in chain.load()] == [400_002, 2]
+
+
+@pytest.mark.parametrize("first", [[], [" "]])
+def test_an_id_that_is_used_again_is_of_another_session(first: list[str]) -> None:
     agent, kept = Agent(cut=9), list[Record]()
     chain = Chain(agent, kept, before(DATE))
     chain.prompts(new(chain), "one")
     agent.sessions.clear()
     chain = Chain(agent, kept)
     new(chain)
+    if first:
+        chain.prompts("S0", *first)
     chain.prompts("S0", DATE, "one")
     again = Chain(agent, kept)
-    assert again.load() == [f"> {DATE}", "> one", "ok"]
-    assert titles(again) == [f"{DATE[:9]}…"]
+    assert again.load()[-3:] == [f"> {DATE}", "> one", "ok"]
+    assert titles(again) == [" " if first else f"{DATE[:9]}…"]
 
 
 def test_a_copy_of_a_session_has_what_was_kept() -> None:
