@@ -67,12 +67,12 @@ class Initializing(NamedTuple):
 
 
 Due = Hold | Round | FreePrompt | Initializing | Limit | Visit | Peer
-"""The subject of a deadline; its owner finds out whether it still matters. A `Visit`: the grace
-after its cancellation. A `Peer`: a host that loads its guests."""
+"""The subject of a deadline; its owner finds out whether the deadline still matters. A `Visit`:
+the grace after its cancellation. A `Peer`: a host that loads its guests."""
 
 
 class Deadlines:
-    """The deadlines that are to come, by token."""
+    """The deadlines to come, by token."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -83,8 +83,8 @@ class Deadlines:
 
     def held(self, peer: Peer, seconds: float, due: Due) -> None:
         """A component may hold a message for some time. A host that still loads its guests has not
-        seen the message: the time begins when they are loaded. The host is believed for `LOADING`
-        seconds that it loads them."""
+        seen the message: the time starts when the guests are loaded. The host may load its guests
+        for `LOADING` seconds."""
         if not peer.loading:
             self.after(seconds, due)
             return
@@ -101,7 +101,7 @@ class Deadlines:
             self.after(seconds, due)
 
     def after(self, seconds: float, due: Due) -> None:
-        """The time of `due` begins."""
+        """The time of `due` starts."""
         self._last += 1
         self._open[self._last] = due
         self._parts.exchange.emit(Wake(self._last, seconds))
@@ -133,7 +133,7 @@ class Deadlines:
             case Limit():
                 parts.own_turns.queue.time_is_up(due)
             case _:
-                assert due is None  # an earlier one of the same token
+                assert due is None  # a wake of this token came earlier
 
 
 class Waits(Part):

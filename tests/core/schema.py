@@ -35,7 +35,7 @@ def methods(version: int) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def variants(version: int, name: str, tag: str) -> dict[str, Json]:
-    """The types that one may be, by the value of the member that tells them apart."""
+    """The types of a union, by the value of the member that tells them apart."""
     held = definitions(version)[name]
     found = {}
     for one in [*held.get("oneOf", ()), *held.get("anyOf", ())]:

@@ -111,7 +111,7 @@ def peak(work: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("many", [b"11,", b"{},", b'"",', b'"\\n",', b'"a":1,'])
 def test_many_values_take_no_memory_to_be_counted(many: bytes) -> None:
-    """57 MB of them took gigabytes when they were judged."""
+    """57 MB of values took gigabytes when they were judged."""
     frame = b"[" + many * (4 * MIB // len(many)) + b"1]"
     assert peak(lambda: too_many_values(frame, 250_000)) < 3 * len(frame)
     assert too_many_values(frame, 250_000)
@@ -226,7 +226,8 @@ def test_no_text_is_taken_for_a_sign() -> None:
 
 
 def test_who_reads_what_peers_say_reads_half_an_emoji() -> None:
-    """A few modules read most texts by msgspec alone, and by `json_text` those that it refuses."""
+    """A few modules read most texts by msgspec alone, and those that msgspec refuses by
+    `json_text`."""
     quick = {"agent_turns", "dialects", "json_text", "jsonrpc", "headings", "streams"}
     found = {
         path.stem

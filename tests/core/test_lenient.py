@@ -76,8 +76,8 @@ def test_of_result_and_error_the_member_that_is_not_null_counts(
      (b"9223372036854775807.0", b"9223372036854775807")],
 )  # fmt: skip
 def test_a_request_may_have_a_whole_number_for_its_id(peer: str, id_: bytes, same: bytes) -> None:
-    """The answer has the id as it was written; in any spelling it is one request, to cancel or in
-    use."""
+    """The answer has the id as the request wrote it; every spelling of the id names the same
+    request."""
     other = "agent" if peer == "client" else "client"
     with begin(agent_only()) as pb:
         pb >> (peer, BOM + b'{"jsonrpc":"2.0","id":%b,"method":"_x"}' % id_)

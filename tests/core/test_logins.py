@@ -79,7 +79,8 @@ def test_a_client_without_terminals_is_shown_no_login_by_terminal(params: Json) 
 
 
 def test_an_agent_elsewhere_has_no_login_by_terminal() -> None:
-    """Not the command either that older agents name: the client would run it on its machine."""
+    """Nor does the client see a command that older agents name: it would run on the client's
+    machine."""
     with Playbook(Router([_agent(logins=False)])) as pb:
         _begins(pb, CAN, [TUI, PLAIN, OLD])
         pb << Noted("warning", "agent", "the login `Log in` works only where the agent runs")
@@ -100,7 +101,7 @@ def test_an_agent_elsewhere_has_no_login_by_terminal() -> None:
     ],
 )
 def test_an_agent_elsewhere_has_nothing_started(listed: bytes, seen: bool) -> None:
-    """However the agent writes it: words that a client appends would be components of this
+    """However the agent writes the login: words that a client appends would be components of this
     chain."""
     with Playbook(Router([_agent(logins=False)])) as pb:
         pb >> ("client", request("i", "initialize", CAN))

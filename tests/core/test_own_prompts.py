@@ -109,7 +109,7 @@ OWNS: Final = guest("down:session/prompt:copy", grants="sessions=own")
 
 @pytest.mark.proves("a component has one account for")
 def test_own_sessions_pay_from_the_same_account() -> None:
-    """Also a new one for each prompt, and one that nobody knows."""
+    """Also a new session for each prompt, and a session that nobody knows."""
     with begun(OWNS) as pb:
         user_prompts(pb)
         for number in range(MOST_PROMPTS):
@@ -209,7 +209,7 @@ SAMPLES: Final[Json] = {"connectionId": "k", **ASK}
 
 @pytest.mark.proves("a component has one account for")
 def test_the_model_of_a_peer_agent_is_asked_from_the_same_account() -> None:
-    """By a request to it, and by an answer."""
+    """By a request to the peer agent, and by an answer to its request."""
     held = policy(profile="full", grants="turns=within")
     ports = {"research": True, "review": True}
     with guests(Component("p", "proxy `p`", CHANNEL, policy=held, ports=ports)) as pb:
@@ -301,7 +301,7 @@ def test_a_prompt_in_no_session_is_paid_by_the_one_that_was_prompted_last() -> N
 
 
 def test_what_a_host_sends_under_the_id_of_another_request_is_its_own() -> None:
-    """Else the user's list would have its sessions."""
+    """Else the user's list would have the host's sessions."""
     with begun(Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)) as pb:
         pb >> ("client", request("p", PROMPT, prompt("hi")))
         pb << ("h", "p", request(Hole("h"), PROMPT, prompt("hi")))
@@ -318,7 +318,7 @@ def test_what_a_host_sends_under_the_id_of_another_request_is_its_own() -> None:
 
 
 def test_a_host_names_the_guest_whose_prompt_it_is() -> None:
-    """Also where another guest passes that on."""
+    """Also where another guest passes that prompt on."""
     with host(guest(name="f", grants="turns=unprompted"), guest(CARRIES)) as pb:
         pb >> ("f", "s", request("own", PROMPT, prompt("mine")))
         turn_given(pb, "f")

@@ -160,7 +160,7 @@ def test_in_version_2_the_agents_own_state_is_the_mark() -> None:
 
 @pytest.mark.parametrize("answer", [INSERTED, DONE])
 def test_in_version_2_nobody_nests_in_a_prompt_that_the_agent_works_on(answer: Json) -> None:
-    """Although the component holds the answer to it already."""
+    """Although the component holds the answer to that prompt already."""
     with chain(CARRIES, version=2, grants="turns=within") as pb:
         given(pb)
         passed(pb)
@@ -232,7 +232,7 @@ def test_in_version_2_a_prompt_is_over_once() -> None:
     ("key", "message"), [("k", "m"), ("k", "n"), ("k", 1), ("k", None), (1, "m"), ("", "m")]
 )
 def test_in_version_2_a_prompt_that_is_sent_again_begins_no_turn(key: Any, message: Any) -> None:
-    """The agent answers with the message that it has become: its turn is over, nothing follows."""
+    """The agent answers with the message of the first prompt: its turn is over, nothing follows."""
     sent = {**prompt("hi"), "idempotencyKey": key}
     idle = notification(UPDATE, {"sessionId": "S", "update": IDLE})
     with chain(version=2, **FREE) as pb:
@@ -275,7 +275,7 @@ def test_it_nests_in_a_prompt_that_the_component_holds() -> None:
 
 
 def test_one_that_waits_nests_once_the_component_holds_the_answer() -> None:
-    """It may wait for its turn before it passes the answer on."""
+    """The component may wait for its own turn before it passes the prompt's answer on."""
     with chain(CARRIES, **FREE) as pb:
         given(pb)
         passed(pb)
@@ -561,7 +561,7 @@ def test_the_session_of_another_is_the_others() -> None:
 def test_of_a_trusted_program_by_how_many_it_holds() -> None:
     with chain_of(trusted("f", "acp"), guest(**FREE)) as pb:
         turn = begun(pb)
-        # It holds none, so this one is its own.
+        # The program holds no prompt, so this prompt is its own.
         pb >> ("f", wrapped("acp", request("own", PROMPT, prompt("mine"))))
         end(pb, turn)
         at_agent(pb, "own", "mine")
@@ -624,7 +624,7 @@ def test_prompts_that_are_released_into_a_turn_wait_for_a_bounded_time() -> None
 
 
 def test_a_prompt_of_a_trusted_programs_own_is_not_one_that_it_passed_on() -> None:
-    """Neither in another session of its own, nor in a turn of its own."""
+    """Neither in another session, nor in a turn of the program's own."""
     with chain_of(trusted("f", "acp"), guest(**FREE)) as pb:
         for other in ("T", "S2"):
             if other == "S2":
@@ -689,7 +689,8 @@ def test_which_may_refuse_it_or_answer_too_late() -> None:
 
 
 def test_in_version_2_the_conductor_above_ends_the_users_turn_once() -> None:
-    """A guest works on in it behind the answer; its host keeps the idle until that turn is over."""
+    """A guest works on in that turn after the answer; its host keeps `idle` back until the guest's
+    turn is over."""
     with chain_of(trusted("h"), version=2) as pb:
         asks(pb)
         pb << ("h", "p", request(Hole("h-a"), PROMPT, prompt("hi")))

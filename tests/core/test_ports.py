@@ -111,8 +111,8 @@ def test_every_dialect_has_peers_in_its_own_envelope(kind: str, method: str, tol
 
 @pytest.mark.parametrize("kind", ["acp", "sdk", "sacp", "pacp"])
 def test_peers_of_a_program_that_passes_on_what_it_got_before_its_role(kind: str) -> None:
-    """Its dialect is to be found out, and its library does not know the settings
-    that come first, which it passes on while it is asked for its role."""
+    """The router does not know the program's dialect yet, and the program's library does not know
+    the settings that come first: it passes them on while it is asked for its role."""
     dialect = DIALECTS[kind]
 
     def up(method: str, params: object) -> Json:

@@ -351,7 +351,7 @@ class ChainMachine(RuleBasedStateMachine):
     @precondition(is_alive)
     @rule(number=st.integers(0), line=st.binary(max_size=40))
     def babble(self, number: int, line: bytes) -> None:
-        """Whatever the bytes, nothing is raised, and nobody else hears of it."""
+        """Whatever the bytes, nothing is raised, and no other peer hears of them."""
         port = self.a_port(number)
         for effect in self.play(port.peer, line.replace(b"\n", b"")):
             assert isinstance(effect, Send)

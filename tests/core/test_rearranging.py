@@ -64,8 +64,8 @@ def envelope(id_: object, method: str) -> dict[str, Any]:
 
 
 def test_a_component_comes_last() -> None:
-    """It gets the `initialize` that its predecessor passed on, and the agent's answer for its
-    own."""
+    """The newcomer gets the `initialize` that its predecessor passed on, and the agent's answer to
+    its own `initialize`."""
     with agent_mode("acp") as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("p", request(1, "proxy/initialize", V1))
@@ -125,8 +125,8 @@ def test_proxies_of_every_dialect_join(before: tuple[str, ...], kind: str, told:
 
 
 def test_who_comes_under_a_name_hears_nothing_of_who_went() -> None:
-    """A component that goes withdraws its requests to another that goes, and that one answers
-    them."""
+    """A component that goes withdraws its requests to another that goes, and the other component
+    answers them."""
     stage = chain(("channel", "channel"))
     conversation(stage)
     router = stage.router
@@ -319,7 +319,8 @@ def test_the_agent_cannot_change() -> None:
 
 
 def test_a_proxy_that_launched_its_successor_stays() -> None:
-    """It may stay in another place: only the successor that it launched ends with it."""
+    """The proxy may move, but neither go nor be replaced: the successor that it launched would end
+    with it."""
     stage = chain(("scp", "acp"))
     conversation(stage)
     router = stage.router

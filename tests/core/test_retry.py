@@ -65,7 +65,8 @@ def test_whoever_asked_has_left_meanwhile() -> None:
 
 @pytest.mark.parametrize("retried", [False, True])
 def test_one_whose_dialect_is_not_known_is_reopened_first(retried: bool) -> None:
-    """It may have ended over the request itself, so it gets another request, and this one again."""
+    """The proxy may have ended over the request itself: its next instance gets another request
+    first, and then this request again."""
     with before(None) as pb:
         pb >> ("client", request(1, "initialize", V1))
         pb << ("p", request(Hole("first"), "proxy/initialize", V1))

@@ -252,7 +252,7 @@ def test_changed_settings_leave_the_instance() -> None:
 
 
 def test_what_was_kept_is_told_to_a_later_instance() -> None:
-    """Member by member; null drops one. The first instance is told nothing of it."""
+    """Values are kept member by member; null drops a member. The first instance hears nothing."""
     held = Component(
         "p",
         dialect=DIALECTS["channel"],

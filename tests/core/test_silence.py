@@ -115,7 +115,7 @@ def test_a_peer_agent_is_silent() -> None:
 
 @pytest.mark.parametrize("silent_in", ["initialize", "session/load", "authenticate"])
 def test_an_agent_that_is_started_again_is_silent(silent_in: str) -> None:
-    """The agent has its role once it is where it was. For a login the user may be needed."""
+    """The agent has its role once its session is loaded again. A login may need the user."""
     able: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
     setup: dict[str, Any] = {"cwd": "/", "mcpServers": []}
     agent = program(Component("agent", "agent `agent`", revived=True))

@@ -80,7 +80,7 @@ def _log(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("told", [True, False])
 def test_every_request_is_answered_by_whom_it_went_to(kind: str, told: bool) -> None:
-    """Whatever dialect a proxy speaks, also while the router is still finding it out."""
+    """Whatever dialect a proxy speaks, also while the router still finds the dialect out."""
     stage = chain([kind, "acp", kind], told=told, tracing=True)
     conversation(stage)
     found = [one for one in stage.effects if isinstance(one, Entry)]
@@ -139,7 +139,7 @@ def test_what_a_guest_that_is_gone_had_is_answered_there_before_it_goes_on() -> 
 
 
 def test_a_guest_is_given_its_role_again() -> None:
-    """By the conductor, which also answers the request that the guest passes on."""
+    """The conductor gives the role, and also answers the request that the guest passes on."""
     router = guests("a")
     router.leaving("a", Closure("it died"))
     effects = router.returned("a")
@@ -159,7 +159,7 @@ def test_a_guest_is_given_its_role_again() -> None:
 
 
 def test_what_never_reached_anybody_is_not_reported() -> None:
-    """A guest passes a prompt on to one that is not there, and is gone; the turn is cancelled."""
+    """`a` passes a prompt on to `b`, which is not there, and ends; the turn is cancelled."""
     router = guests("a", "b")
     router.leaving("b", Closure("it died"))
     given = router.receive("client", b'{"jsonrpc":"2.0","id":9,' + ASKS)
@@ -329,7 +329,8 @@ def test_others_say_no_numbers() -> None:
 
 
 def test_a_guest_that_only_watches_is_started_again_amid_the_handshake() -> None:
-    """Its copy is answered when the original is, whichever of its instances waits for that."""
+    """The guest's copy is answered when the original is, whichever instance waits for the
+    answer."""
     guest = Component("p", "", CHANNEL, policy=PolicyWords(("context",)).policy())
     router = Router([guest, Component("agent")])
     first = router.receive("client", INITIALIZE)

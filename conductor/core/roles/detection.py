@@ -99,7 +99,7 @@ class Detection(Part):
             self._parts.initializer.take_launched(handshake)
             return
         answer = self._exchange.peers[successor_name(peer.name)].recorded_answer
-        if answer is not None and answer[0] == b"error":  # the launch failed of that
+        if answer is not None and answer[0] == b"error":  # the launch failed for this reason
             handshake.launched = b"{}"
             self._parts.initializer.take_launched(handshake)
             return

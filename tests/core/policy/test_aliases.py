@@ -196,8 +196,8 @@ def stays(pb: Playbook, *sessions: str, name: str = "g", what: str = "`session/p
 
 @pytest.mark.parametrize("rule", ["", "down:session/prompt:copy", "down:session/prompt:carry"])
 def test_no_session_is_bound_while_the_agent_has_a_prompt_of_it(rule: str) -> None:
-    """A cancellation would go to the other session; but a request that the component holds may go
-    either way."""
+    """The cancellation of that prompt would go to the other session; a prompt that the component
+    holds may go to either session."""
     with chain(*[rule] * bool(rule), **OWN) as pb:
         opened(pb)
         pb >> ("client", request("u", PROMPT, prompt("hi")))
@@ -520,7 +520,7 @@ def opened_by_guests(pb: Playbook, host: str, *sessions: str) -> None:
 
 @pytest.mark.parametrize("how", ["dies", "again", "renewed", "in another host"])
 def test_sessions_of_the_guests_of_a_host_that_goes_end(how: str) -> None:
-    """But for one that the user's session goes on as, where the guest is started again."""
+    """All their sessions end, but for the user's alias where the guest is started again."""
     with chain_of(trusted("h"), version=2) as pb:
         opened_by_guests(pb, "h", "bound", "left", "closed")
         pb.router.aliased("h", [b"{}", to_json(Aliases().bind("S", "bound"))])
@@ -642,7 +642,7 @@ def test_what_nobody_knows_stays_what_it_is() -> None:
 
 
 def test_a_host_closes_them_under_an_id_of_its_own() -> None:
-    """So that the conductor above does not take it for a request that passes the host."""
+    """Else the conductor above would take `session/close` for a request that passes the host."""
     router = Router([guest(**OWN)], "proxy", options=RouterOptions(upstream=CHANNEL))
     router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"mine"}', client="g")
     router.peers["g"].recorded_answer = (b"result", CLOSES)

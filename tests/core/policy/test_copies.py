@@ -259,8 +259,8 @@ def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_copy_that_had_a_place_does_not_wait_for_one_that_is_not_there() -> None:
-    """The state of a session of version 2, for one that carries text: held for as long as a round
-    at most, and not at all where the copy has to wait."""
+    """A component that carries text holds the state of a session of version 2 for a round at most,
+    and not at all where its copy has to wait."""
     with chain(CARRY_TEXT) as pb:
         pb >> (lambda router: router.leaving("g", GONE))
         pb >> ("agent", request("q", PERMISSION, permission()))
@@ -336,7 +336,7 @@ class Counting(bytes):
 
 
 def test_what_it_keeps_to_itself_is_found_at_once() -> None:
-    """After 20,000 swallowed updates each further one took 1.3 ms: it was compared to all."""
+    """After 20,000 swallowed updates each update took 1.3 ms: it was compared to all of them."""
 
     def params(number: int) -> Any:
         return Counting(b"%d" % number)

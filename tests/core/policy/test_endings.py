@@ -102,7 +102,7 @@ def test_what_it_has_asked_of_its_own_is_withdrawn() -> None:
 
 
 def test_a_request_outlives_all_who_had_it_and_may_not_answer_it() -> None:
-    """The first has passed it on, the second was given it; then both are gone."""
+    """`f` has passed the request on, `g` was given it; then both end."""
     first, second = guest("down:session/prompt:carry", name="f"), guest("down:session/prompt:carry")
     with chain_of(first, second) as pb:
         pb >> ("client", request("a", PROMPT, prompt("hi")))
@@ -117,7 +117,7 @@ def test_a_request_outlives_all_who_had_it_and_may_not_answer_it() -> None:
 
 
 def test_a_watched_component_that_is_trusted_fails_what_it_had() -> None:
-    """It has a policy state for an audit's sake: it is no different for that."""
+    """The policy state of the component is for its audit alone, and changes nothing here."""
     for how in ("leaving", "bypassed"):
         with chain_of(trusted("g"), audited={"g"}) as pb:
             given(pb)

@@ -165,7 +165,7 @@ def test_an_empty_session_id_is_a_name(method: str, params: bytes, named: str | 
 
 
 def test_what_went_on_without_a_component_is_not_its_any_more() -> None:
-    """It answered without the right, so the next component has the prompt: its is not passed on."""
+    """`g` answered without the right, so `h` has the prompt: the prompt from `g` is refused."""
     with chain_of(guest(profile="full"), guest(profile="full", name="h")) as pb:
         given(pb)
         pb >> ("g", "p", result(Hole("g-a"), {"early": 1}))

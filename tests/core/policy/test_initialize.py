@@ -1,4 +1,5 @@
-"""`initialize` and a policed component: it takes its role, and no more part in it than it may."""
+"""`initialize` and a policed component: the component takes its role, and no part beyond its
+policy."""
 
 import json
 from collections.abc import Sequence
@@ -88,7 +89,7 @@ def answered(pb: Playbook, answer: Json = ANSWER, id_: str = "i") -> None:
 
 
 def test_an_answer_to_it_that_does_not_fit_goes_past_the_component() -> None:
-    """Which breaks no rule by its error: it never got the answer."""
+    """The component never got the answer, so its error breaks no rule."""
     with before("down:initialize:carry") as pb:
         given(pb)
         forwarded(pb)
@@ -139,7 +140,7 @@ def test_it_may_forward_its_copy_late_twice_or_not_at_all() -> None:
 
 
 def test_one_that_ends_before_it_answers_its_copy_is_started_again_as_one_with_a_role() -> None:
-    """Nobody waits for it: the chain went on without it."""
+    """Nobody waits for the component: the chain went on without it."""
     gone = Closure("gone")
     with before() as pb:
         assert not pb.router.has_role("g")
@@ -159,7 +160,7 @@ def test_one_that_ends_before_it_answers_its_copy_is_started_again_as_one_with_a
 
 
 def test_one_that_answers_its_copy_with_an_error_counts_as_one_that_has_ended() -> None:
-    """Nobody gets that error: it would stay in the chain and answer nothing."""
+    """Nobody gets that error: else the component would stay in the chain and answer nothing."""
     with before() as pb:
         copied(pb)
         pb >> ("g", "p", error(Hole("g"), 1, "g: bad"))

@@ -46,7 +46,7 @@ GONE = Closure("proxy `g` died", "", {"component": "g"})
 
 
 def past(pb: Playbook, asked: object = "a", text: str = "hi") -> None:
-    """A prompt goes past `g`, which has a copy of it, and passes that on."""
+    """A prompt goes past `g`; `g` gets a copy of the prompt and passes the copy on."""
     pb >> ("client", request(asked, PROMPT, prompt(text)))
     pb << ("g", "p", request(Hole(f"g-{asked}"), PROMPT, prompt(text)))
     pb << ("agent", request(Hole(f"a-{asked}"), PROMPT, prompt(text)))
@@ -289,7 +289,7 @@ def test_a_question_follows_what_was_said_before_it(last: str) -> None:
 
 
 def test_it_cannot_turn_the_order() -> None:
-    """A question is asked after the end of the turn before: it may not be put in front of that."""
+    """The agent asks a question after the end of a turn: the question may not overtake that end."""
     with chain(CARRY_TEXT) as pb:
         past(pb)
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))

@@ -168,7 +168,7 @@ def test_a_host_names_its_guests_and_nobody_else(said: object, named: str) -> No
 )
 @pytest.mark.parametrize("road", ["failed guest", "panel"])
 def test_an_error_that_no_rule_has_judged_is_named_and_no_login(road: str, body: Json) -> None:
-    """The answer of a host for a guest that has failed, and of a component to the editor."""
+    """Such an error answers the editor, or comes from a host for a guest that has failed."""
     event = {"sessionId": "S", "id": "w", "_meta": {"conductor.component": "g"}}
     with chain(ANSWERS, fails="closed", grants="editor=panel") as pb:
         if road == "panel":

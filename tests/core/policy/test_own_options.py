@@ -95,7 +95,7 @@ def test_it_sets_nothing(method: str, params: Json, profile: str) -> None:
 
 @pytest.mark.proves("a component offers no modes")
 def test_a_mode_that_it_adds_nobody_sees_and_the_agent_s_is_shown() -> None:
-    """The attack: a second mode that is called as the one that asks, while the agent does not."""
+    """The attack: a second mode has the name of the mode that asks, while the agent asks nobody."""
     posing: Json = {"id": "ask-2", "name": "Ask"}
     more: Json = {**MODES, "currentModeId": "ask-2"}
     more["availableModes"] = [*MODES["availableModes"], posing]
@@ -120,7 +120,7 @@ def test_a_mode_that_it_adds_nobody_sees_and_the_agent_s_is_shown() -> None:
 
 
 def test_odd_words_hide_nothing() -> None:
-    """Half an emoji, or an entry that is none, in a list of the agent or the component."""
+    """A list of the agent or of the component has half an emoji, or an entry of a wrong type."""
     odd = {**SAID, "title": "x\ud83d", "availableCommands": [{"name": None}, {"name": "x\ud83d"}]}
     odd["configOptions"] = [{**EFFORT, "name": None}, 7]
     server = {"type": "acp", "name": "mine", "serverId": "m", "_meta": {"a.example/x": "\ud83d"}}

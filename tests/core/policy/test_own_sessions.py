@@ -63,7 +63,7 @@ def refuses_own_prompt(pb: Playbook, session: str, name: str = "g") -> None:
 
 
 def test_there_the_agent_asks_nobody() -> None:
-    """No flood of dialogs comes of it, and nothing is approved unseen."""
+    """So the user gets no flood of dialogs, and nothing is approved unseen."""
     with chain(**OWN) as pb:
         opened(pb)
         prompts(pb)
@@ -87,7 +87,7 @@ def test_an_answer_of_its_own_to_the_user_s_load_makes_it_no_less_the_user_s() -
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 def test_what_it_loads_is_not_its_own(method: str) -> None:
-    """Neither the session that the user works in, nor one from another day."""
+    """Neither the session that the user works in, nor a session from another day."""
     with chain(**OWN) as pb:
         opened(pb)
         for session in ("S", "old"):
@@ -98,7 +98,7 @@ def test_what_it_loads_is_not_its_own(method: str) -> None:
 
 
 def test_two_cannot_make_one_of_the_user_s_their_own() -> None:
-    """One asks for a session, the other answers with an id that the first would have."""
+    """`near` asks for a session, and `far` answers with the id that `near` wants to own."""
     near, far = guest(name="near", **OWN), guest(name="far", **OWN)
     with chain_of(near, far) as pb:
         pb >> ("client", request("n", "session/new", THERE))

@@ -228,7 +228,7 @@ def test_a_fork_of_the_user_s_session_is_set_as_the_agent_begins_one() -> None:
 def test_no_prompt_goes_where_more_is_set_than_the_agent_begins_one_with(
     how: str, version: int
 ) -> None:
-    """By an option that the agent has begun to list later: nobody knows how it would begin one."""
+    """The agent lists an option later: nobody knows the value that a new session would have."""
     holds = guest("down:session/prompt:carry+amend", grants=f"{GRANTS} turns=within")
     scene = begun(Scene(holds, version=version))
     for session in ("s1", "s2"):
@@ -360,7 +360,7 @@ def test_what_the_user_has_set_holds_in_the_session_that_goes_on(version: int) -
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_what_the_user_begins_a_session_with_holds_in_the_one_that_goes_on(version: int) -> None:
-    """By `configOptions` of a set-up that the component answers itself."""
+    """The user's settings are `configOptions` of a set-up that the component answers itself."""
     scene = begun(Scene(version=version))
     wanted = [{"configId": "effort", "value": "high"}, {"configId": 1, "value": "x"}, "x"]
     params = Raw(json.dumps({**THERE, "configOptions": wanted}).encode())
@@ -380,7 +380,7 @@ def test_only_a_set_up_that_chooses_nothing_shows_what_the_agent_begins_with(cho
 
 @pytest.mark.parametrize("when", ["in its turn", "later"])
 def test_what_was_hidden_in_the_session_that_goes_on_is_not_asked_about(when: str) -> None:
-    """A tool call that only the component has seen, and that is not over."""
+    """Only the component has seen the tool call `t`, and the call is not over."""
     scene = begun(Scene())
     scene.waits = []
     scene.own(PROMPT, prompt("x", "s2"))
@@ -405,7 +405,7 @@ def test_what_was_hidden_in_the_session_that_goes_on_is_not_asked_about(when: st
 def test_no_session_goes_on_as_another_while_one_of_them_is_set_up(
     method: str, session: str
 ) -> None:
-    """Else its result would show the mode of a session that the user has no more."""
+    """Else the result of the setup would show the mode of a session that the user has left."""
     scene = begun(Scene())
     scene.client(MODE, {"sessionId": "s1", **BYPASS})
     scene.waits = []
@@ -472,7 +472,7 @@ def test_only_a_session_in_the_same_folders_becomes_the_user_s(
 @pytest.mark.proves("a session of the user's goes")
 @pytest.mark.parametrize("moves", ["session/load", "session/resume", "session/fork"])
 def test_a_session_that_is_set_up_elsewhere_does_not_become_the_user_s(moves: str) -> None:
-    """An agent that has it open already may leave it where it is."""
+    """An agent that has the session open already may leave the session in its folder."""
     scene, below = begun(Scene()), {**THERE, "cwd": "/work/a"}
     assert scene.client("session/new", below)["result"]["sessionId"] == "s3"
     assert "result" in scene.own(moves, {**below, "sessionId": "s2"})

@@ -263,7 +263,7 @@ def test_a_connection_of_who_is_not_policed_is_its_own_whoever_claimed_its_id(
 def test_a_connection_of_a_policed_component_stays_its_own(
     owner: str, hosts: tuple[str, ...]
 ) -> None:
-    """Also where a host speaks, for guests of which one may be policed there."""
+    """Also where a host speaks for guests, some of which may be policed there."""
     world = DeclaringChain(trusted=True, hosts=hosts)
     claims(world, "far", owner)
     assert world.rules() == ([("near", "mcp-connections")] if owner == "near" else [])
@@ -397,7 +397,7 @@ def test_what_others_own_is_not_declared_anew_after_that() -> None:
 @pytest.mark.parametrize("cwd", ["/", "/work"])
 @pytest.mark.parametrize("name", PROXIES)
 def test_a_session_s_folders_are_those_it_was_set_up_with(name: str, cwd: str) -> None:
-    """Whatever folders a component would have made of them."""
+    """Whatever folders a component puts in their place."""
     world = DeclaringChain(trusted=False)
     world.does[name, "session/new"] = lambda frame: [
         ("s", request(frame["id"], "session/new", {**frame["params"], "cwd": cwd}))

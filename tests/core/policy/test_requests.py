@@ -438,7 +438,7 @@ def test_a_handler_that_fails_breaks_no_rule(fails: str) -> None:
 
 @pytest.mark.parametrize("code", [-32603, -32000])
 def test_who_cannot_take_the_copy_of_an_answer_has_failed(code: int) -> None:
-    """A host tells its guest so, and hands on the guest's answer."""
+    """A host tells its guest of the failure, and hands on the guest's answer."""
     with chain("down:session/prompt:carry") as pb:
         given(pb)
         passed(pb)

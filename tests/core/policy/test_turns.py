@@ -53,7 +53,7 @@ def own(pb: Playbook, id_: str = "own", text: str = "mine", session: str = "S") 
 
 
 def over(pb: Playbook, id_: str = "own") -> None:
-    """The agent has answered that, and only the component hears of it."""
+    """The agent answers that prompt, and only the component gets the answer."""
     pb >> ("agent", result(Hole(f"a-{id_}"), DONE)) << ("g", "s", result(id_, DONE))
 
 
@@ -330,14 +330,14 @@ def test_the_user_s_prompt_that_goes_on_without_it_counts(how: str, version: int
 
 @pytest.mark.parametrize("ended", ["a", "b"])
 def test_the_end_of_one_of_the_user_s_prompts_forgets_no_other(ended: str) -> None:
-    """Two have gone on without it, and one of them runs on while its own turn does."""
+    """Two prompts have gone on without the component, and one of them runs beside its own turn."""
     with chain(CARRIES, hold=5.0, **WITHIN) as pb:
         for id_ in ("a", "b", "c"):
             pb >> ("client", request(id_, PROMPT, prompt("hi")))
             pb << ("g", "p", request(Hole(f"g-{id_}"), PROMPT, prompt("hi")))
             if id_ != "c":
                 pb.wake(5.0)
-                del pb.effects[0]  # it has held that for too long
+                del pb.effects[0]  # the component has held the prompt for too long
                 pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, prompt("hi")))
         pb >> ("agent", result(Hole(f"a-{ended}"), DONE)) << ("client", result(ended, DONE))
         own(pb)

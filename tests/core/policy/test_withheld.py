@@ -130,7 +130,7 @@ def test_what_the_editor_does_is_no_question() -> None:
 
 
 def test_in_a_host_too() -> None:
-    """A message of which the host gets a copy, it also has for its other guests."""
+    """The host shows the withheld call to its other guests, too."""
     front = guest(profile="full", grants="permission=narrow", name="f")
     with host(front, guest(grants="turns=unprompted")) as pb:
         pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
@@ -205,7 +205,7 @@ def test_once_the_turn_is_over_nothing_is_kept_and_what_goes_on_is_not_asked_abo
         refused(pb, "t")
         later = told("tool_call_update", "t", title="list files")
         pb >> ("agent", later) << ("client", later)
-        refused(pb, "t")  # that is a part of it, and not all
+        refused(pb, "t")  # the user has seen a part of the call, not all
         question = asks(pb, "u")
         pb << ("client", question)
         pb >> ("agent", tool_call("t")) << ("client", tool_call("t"))  # another, of the same id

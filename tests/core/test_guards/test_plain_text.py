@@ -105,7 +105,7 @@ _grants = st.sampled_from(
 
 @st.composite
 def _spelled(draw: st.DrawFn, params: Any) -> bytes:
-    """A JSON text of some spelling; now and then a member stands in it twice, or none of it is."""
+    """A JSON text of some spelling; now and then a member stands in the text twice."""
     spelling = draw(st.integers(0, 5))
     said = json.dumps(
         params,

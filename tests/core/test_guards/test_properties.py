@@ -409,7 +409,7 @@ def test_what_holds_too_much_to_be_judged_is_not_changed() -> None:
 
 @pytest.mark.parametrize("sign", ['@"', "@(", "@[", "@ ", "@a/../", "\uff20"])
 def test_a_prompt_of_mentions_is_not_looked_through(sign: str) -> None:
-    """16 MiB of them took up to 39 seconds."""
+    """16 MiB of mentions took up to 39 seconds."""
     text = msgspec.json.encode({"prompt": [{"type": "text", "text": sign * 20_000}]})
     more = msgspec.json.encode({"prompt": [{"type": "text", "text": sign * 20_000 + "x"}]})
     for found in (
