@@ -108,6 +108,8 @@ class WebSocket(asyncio.Protocol):
         """The messages that came before anybody listened."""
         self._early_end: Gone | None = None
         """The end, if it came before anybody listened."""
+        self._owed: list[bytes] = []
+        """The answer to the last ping, as long as the other end does not read."""
         self.set_cookies: list[str] = []
         """The cookies that the server wants to get again, as `Set-Cookie` has them."""
         self.connection_id = ""
@@ -220,13 +222,19 @@ class WebSocket(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """All that was written has left."""
+        owed, self._owed = self._owed, []
+        self._write(owed)
         if not self._is_over and self._listening:
             self._ears.drained()
 
     # -- messages ------------------------------------------------------------------------------
 
     def _taken(self) -> None:
-        self._flush()
+        if self._protocol.state is State.OPEN and self.buffered:
+            # Answers to pings would pile up: the last one does for all.
+            self._owed = self._protocol.data_to_send()[-1:] or self._owed
+        else:
+            self._flush()
         texts: list[bytes] = []
         for event in self._protocol.events_received():
             if isinstance(event, Response):
@@ -250,9 +258,11 @@ class WebSocket(asyncio.Protocol):
             self._farewell = self._loop.call_later(_FAREWELL, self._transport.abort)
 
     def _flush(self) -> None:
+        self._write(self._protocol.data_to_send())
+
+    def _write(self, written: Sequence[bytes]) -> None:
         if self._transport is None:
             return
-        written = self._protocol.data_to_send()
         for data in written:
             if data:
                 self._transport.write(data)
