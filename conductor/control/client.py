@@ -18,7 +18,7 @@ from conductor.control.protocol import Answer, ChainState, Request
 from conductor.errors import ConductorError, UsageError, one_line
 
 _AT_ONCE: Final = 5.0
-"""Seconds a chain has to answer what it can answer at once."""
+"""Seconds in which a chain must answer requests that need no wait."""
 _MOST_LINE: Final = 16 * 1024 * 1024
 """Bytes of a line of a chain, at most."""
 
@@ -37,8 +37,8 @@ class Control:
 
     @classmethod
     def connected(cls, path: str) -> Control:
-        """Connects. Raises `OSError`, of which `ConnectionRefusedError` says that nobody is there;
-        and `ConductorError` for what answers otherwise."""
+        """Connects. Raises `OSError`, where `ConnectionRefusedError` means that nobody is there,
+        and `ConductorError` for a program that answers otherwise."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.settimeout(_AT_ONCE)
@@ -53,8 +53,8 @@ class Control:
         return control
 
     def close(self) -> None:
-        """Ends the connection: what is asked for and has not happened does not happen. Any thread
-        may call it: who waits in `ask` gets a `ConductorError`."""
+        """Ends the connection: requests that have not been performed are dropped. Any thread may
+        call it: a caller that waits in `ask` gets a `ConductorError`."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -70,10 +70,10 @@ class Control:
         """The answer to a request.
 
         Args:
-            do: What is asked for.
+            do: The request.
             name: The component.
             patient: Wait as long as the chain is there.
-            waits: Is called with what the chain waits for.
+            waits: Called with words for the thing that the chain waits for.
 
         Raises `ConductorError`, also where the chain has gone or does not answer.
         """
@@ -100,9 +100,9 @@ class Control:
         return self._asked("state")
 
     def figures(self, wanted: str = "") -> ChainState:
-        """The state of the chain, with what was counted of each component lately.
+        """The state of the chain, with the latest counts of each component.
 
-        `wanted`: a filter, of what is counted. Raises `ConductorError`.
+        `wanted`: a filter; only events that it chooses are counted. Raises `ConductorError`.
         """
         return self._asked("figures", wanted)
 
@@ -173,11 +173,11 @@ def read_id(text: str | None) -> Id | None:
 def chosen(
     wanted: Id | None, component: str = "", folder: str | None = None
 ) -> tuple[Control, Running]:
-    """Connects to the one chain that is meant.
+    """Connects to the chain that is meant.
 
     Args:
-        wanted: Of the chain; None: the only one there is, or the only one of `folder`.
-        component: What the command is about: only chains that have it are meant, if any has.
+        wanted: The id of the chain; None: the only chain that runs, or the only chain of `folder`.
+        component: The component of the command: only chains that have it are meant, if any has.
         folder: A project's folder; None: the current one.
 
     Raises `ConductorError` where none runs, or several do.

@@ -18,8 +18,8 @@ _LONGEST_PATH: Final = 100
 """Bytes of a Unix socket's path that every system takes."""
 _END: Final = ".sock"
 _UNHEARD: Final = ".new"
-"""What the name of a socket ends in until its process listens. No longer than the other: the path
-has a limit."""
+"""The end of a socket's name until its process listens. No longer than the final end: paths have
+a limit."""
 _ID: Final = "([0-9]{1,10})(?:-([1-9][0-9]{0,8}))?"
 
 
@@ -28,7 +28,7 @@ class Id(NamedTuple):
 
     process: int
     number: int = 0
-    """Among the chains of a server; 0: the process has this one alone."""
+    """The chain's number on a server; 0: the process has only this chain."""
 
     def __str__(self) -> str:
         """The id as a person writes it."""

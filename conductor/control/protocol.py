@@ -28,17 +28,17 @@ class Greeting(msgspec.Struct):
     greeting: str = GREETING
     version: int = VERSION
     busy: int = 0
-    """Of a chain that takes no more connections: how many it has. It ends this one."""
+    """The number of connections of a chain that takes no more, and ends this one."""
 
 
 class Request(msgspec.Struct, omit_defaults=True):
-    """What a command asks for: `state`, `figures` (the state, and what was counted), `pause`,
-    `resume` or `reload`."""
+    """A command's request: `state`, `figures` (the state, with counts), `pause`, `resume`,
+    `reload`."""
 
     id: int
     do: str
     name: str = ""
-    """The component; of `figures` a filter: what is counted."""
+    """The component; for `figures` a filter for the counts."""
 
 
 class Answer(msgspec.Struct, omit_defaults=True):
@@ -52,15 +52,15 @@ class Answer(msgspec.Struct, omit_defaults=True):
 
 
 class Figures(msgspec.Struct, kw_only=True):
-    """What was counted of a component lately; of the process, where guests share one."""
+    """The latest counts of a component; of the process, where guests share a process."""
 
     messages: int
     """How many messages it sent."""
     changed: int
     """How many of them it made or changed."""
     p50: float | None
-    """For how many milliseconds it had what it passed on or answered, without the time further
-    down the chain: the median; None: it did neither."""
+    """For how many milliseconds it had each message that it passed on or answered, without the time
+    further down the chain: the median; None: there was no such message."""
     p95: float | None
     p99: float | None
 
@@ -75,9 +75,9 @@ class ComponentState(msgspec.Struct, kw_only=True):
     process: int | None
     """The id of its process; None: it has none of its own."""
     memory: int | None
-    """Bytes of memory that the process has; guests that share one have one number."""
+    """Bytes of memory that the process has; guests that share a process have one number."""
     open: int
-    """Requests that it has not answered; of the process, where guests share one."""
+    """Requests that it has not answered; of the process, where guests share a process."""
     waiting: int
     """Bytes that wait to be written to it."""
     restarts: int
@@ -107,7 +107,7 @@ class ChainState(msgspec.Struct, kw_only=True):
     """Bytes of memory that the conductor's own process has."""
     components: list[ComponentState]
     chain: str = ""
-    """Its name in the configuration of a server; empty: it is that of a command line."""
+    """The chain's name in the configuration of a server; empty: the chain of a command line."""
     principal: str = ""
     """Whose connections of a server it is for; empty: no server runs it."""
     trace: str = ""

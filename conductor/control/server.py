@@ -34,7 +34,7 @@ _MOST: Final = 8
 _GREETED: Final = 5.0
 """Seconds until a connection has greeted."""
 _APART: Final = 0.02
-"""Seconds between two requests of one connection, at least: the chain has the rest."""
+"""The least seconds between two requests of one connection: the chain has the rest."""
 _MOST_UNREAD: Final = 1024 * 1024
 """Bytes that a connection may leave unread."""
 _BACKLOG: Final = 16
@@ -49,12 +49,12 @@ _REST: Final = 0.003
 
 
 class About(msgspec.Struct, frozen=True):
-    """What commands show of a chain that its runtime does not know."""
+    """Facts about a chain that commands show and its runtime does not know."""
 
     command: str
     """`agent`, `serve` …"""
     number: int = 0
-    """Among the chains of a server; 0: the process has this one alone."""
+    """The chain's number on a server; 0: the process has only this chain."""
     chain: str = ""
     """See `conductor.control.protocol.ChainState`, as for the next."""
     principal: str = ""
@@ -98,7 +98,7 @@ class Server:
         self._began = time.monotonic()
         self.path = path
         self._greeted = 0
-        """Those that have greeted."""
+        """The connections that have greeted."""
         self._complain = complain
         self._entrance = Entrance(listening, self._accepted, complain)
 
@@ -126,7 +126,7 @@ class Server:
         return cls(runtime, about, path, listening, lambda text: log("info", "conductor", text))
 
     def close(self) -> None:
-        """Listens no more, and removes the socket. Connections end with the chain."""
+        """Stops listening, and removes the socket. Connections end with the chain."""
         self._entrance.close()
         places.remove(self.path)
 
@@ -235,8 +235,8 @@ class Server:
         return chain_state(self._runtime, self._about, self._began, figures)
 
     async def _count(self, wanted: str, watched: list[Figures]) -> AsyncIterator[str]:
-        """Counts what has passed since, a part at a time: the chain goes on between. Says what the
-        asker waits for, about each second. Raises `UsageError`."""
+        """Counts the messages since the last call, a part at a time: the chain goes on between.
+        Yields words for the wait, about each second. Raises `UsageError`."""
         ring = self._runtime.records.ring
         if ring is None:
             return
@@ -252,7 +252,7 @@ class Server:
 
 
 def waits_for(runtime: Runtime) -> str:
-    """What is open in a chain, in words."""
+    """The open work in a chain, in words."""
     count = runtime.router.pending()
     if count:
         return f"for the end of the client's requests ({count} open)"

@@ -23,7 +23,7 @@ def chain_state(
     runtime: Runtime, about: About, began: float, figures: Figures | None = None
 ) -> ChainState:
     """The state of a chain that runs in this process, since `began` of the monotonic clock.
-    `figures`: what was counted of its components."""
+    `figures`: the counts of its components."""
     return ChainState(
         pid=os.getpid(),
         version=version(),
@@ -69,7 +69,7 @@ def _state(runtime: Runtime, name: str, component: str) -> str:
 
 
 def _figures(runtime: Runtime, figures: Figures) -> dict[str, protocol.Figures]:
-    """What was counted, by component."""
+    """The counts, by component."""
     # Loaded once somebody watches: the event loop of every chain loads this module.
     from conductor.record.trace.hops import shown_name
     from conductor.record.turns.counts import PERCENTILES, percentile

@@ -30,7 +30,7 @@ class Seen(msgspec.Struct, kw_only=True):
     """When that was, by the monotonic clock."""
     state: ChainState | None = None
     before: Seen | None = None
-    """The look before this one."""
+    """The look before this look."""
     why: str = ""
     """Why there is nothing newer; empty: it answers."""
 
@@ -40,7 +40,7 @@ class Watch:
 
     Args:
         only: The one chain, or the process, that is watched; None: all.
-        wanted: A filter, of what is counted.
+        wanted: A filter for the counts.
         changed: Called from any thread when there is something new.
     """
 
@@ -52,19 +52,19 @@ class Watch:
         self._seen: dict[Id, Seen] = {}
         self._followed: set[Id] = set()
         self._switch: Control | None = None
-        """Asks for the one switch that waits for the end of a turn."""
+        """Asks for the switch that waits for the end of a turn."""
         self._done: dict[tuple[Id, str], tuple[float, bool]] = {}
         """The switches that were made: when, and whether a component was paused."""
         self._over = threading.Event()
         self.news = ""
-        """What became of the last switch, in words."""
+        """The result of the last switch, in words."""
 
     def start(self) -> None:
-        """Begins to follow them."""
+        """Begins to follow the chains."""
         threading.Thread(target=self._look, daemon=True).start()
 
     def stop(self) -> None:
-        """Ends it: what is asked for and has not happened does not happen."""
+        """Ends the watch: open requests are dropped."""
         self._over.set()
         self._give_up()
 
@@ -74,7 +74,7 @@ class Watch:
             chains = [*self._seen.values()]
         return sorted(chains, key=lambda one: one.at - (one.state.uptime if one.state else 0.0))
 
-    # -- what there is -------------------------------------------------------------------------
+    # -- looks at chains -----------------------------------------------------------------------
 
     def _look(self) -> None:
         """Finds chains that have begun, and forgets those that have ended."""
@@ -127,8 +127,8 @@ class Watch:
     # -- switches ------------------------------------------------------------------------------
 
     def switch(self, id_: Id, name: str, *, paused: bool) -> None:
-        """Has a component paused or resumed, between two turns. While one waits for that, the next
-        call gives it up."""
+        """Has a component paused or resumed, between two turns. While a switch waits for that, the
+        next call gives the switch up."""
         if not self._give_up():
             args = (id_, name, "pause" if paused else "resume")
             threading.Thread(target=self._switched, args=args, daemon=True).start()

@@ -1,7 +1,7 @@
-"""What the agent's side shows in types of blocks that the client does not take, in words.
+"""Words for blocks of the agent's side whose types the client does not take.
 
 A client may name the types it takes, besides text and links, as `content` in its section of the
-editor (docs/conversation.md). One that names none is taken to show all of them, as ACP has it.
+editor (docs/conversation.md). A client that names none is taken to show all types, as ACP has it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def session_and_update(line: bytes) -> tuple[str, Raw] | None:
 
 
 def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]:
-    """The params of an update with words for the blocks of the types `untaken`, and which those
-    are; what holds none stays as it is."""
+    """The params of an update with words for blocks of the types `untaken`, and the types found;
+    params without such blocks stay as they are."""
     members = read_members(params) or {}
     update = read_members(members.get("update")) or {}
     found: dict[str, None] = {}
@@ -53,15 +53,15 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
 
 
 def _adapted(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
-    """A block, what a tool shows, or a list of these."""
+    """Replaces blocks in a block, in the content of a tool, or in a list of these."""
     if not bytes(raw).startswith(b"["):
         return _of_tool(raw, untaken, found)
     return Raw(json_text.encode([_of_tool(one, untaken, found) for one in elements(raw)]))
 
 
 def _of_tool(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
-    """A block, or what a tool shows, with a block inside. No further: no list and no block of
-    ACP holds more, and a stranger's nests as deep as they like."""
+    """A block, or the content of a tool with a block inside. It looks no further: no list and no
+    block of ACP holds more, and a stranger's nests as deep as they like."""
     members = read_members(raw) or {}
     if text_of(members.get("type")) != "content":
         return _block(raw, untaken, found)

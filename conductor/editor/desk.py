@@ -1,8 +1,8 @@
-"""The desk: keeps panels and comments, and knows whose they are. Pure: messages in, effects out.
+"""The desk: keeps panels and comments, and knows their owners. Pure: messages in, effects out.
 
-The editor never gets what it did not say it can show: that becomes text in the session. An owner's
-messages come up the chain with its name in them; what the editor sends about a panel or comment
-gets the owner's name here, and the router takes it there.
+The editor gets only messages that it has said it can show: others become text in the session. An
+owner's messages come up the chain with its name in them; a message of the editor about a panel or
+comment gets the owner's name here, and the router takes it there.
 """
 
 from __future__ import annotations
@@ -59,23 +59,24 @@ from conductor.errors import one_line
 
 _encode: Final = json_text.encode
 MOST: Final = 64
-"""Panels, and as many comments, of one component."""
+"""The most panels of one component, and the most comments."""
 MOST_BYTES: Final = 1 << 20
-"""Bytes of one panel, or of one comment with its replies …"""
+"""The most bytes of one panel, or of one comment with its replies."""
 MOST_OF_ONE: Final = 8 << 20
-"""… and of all that one component shows."""
+"""The most bytes of all panels and comments of one component."""
 MOST_WAITING: Final = 2 * MOST
-"""Requests of one component that the client has not answered; they have `MOST_OF_ONE` bytes too."""
+"""The most requests of one component that the client has not answered; their bytes have the bound
+`MOST_OF_ONE`, too."""
 _LOGGED: Final = 8192
 """Characters of a line that are looked at for the log."""
 
 
 class Client(Protocol):
-    """What the desk asks about the client."""
+    """The client's facts that the desk needs."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it said it can show."""
+        """The capabilities that the client has named."""
 
     @property
     def version(self) -> int | None:
@@ -83,7 +84,7 @@ class Client(Protocol):
 
     @property
     def sessions(self) -> Collection[str]:
-        """Those that it has open."""
+        """The client's open sessions."""
 
     def folders(self, session: str) -> tuple[str, ...]:
         """Where a session works."""
@@ -99,7 +100,7 @@ class _Waiting(msgspec.Struct):
 
 
 class Desk:
-    """What is shown to one client."""
+    """The panels and comments that are shown to one client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -362,7 +363,7 @@ class Desk:
         settle = self._owed.pop(id_, None)
         return None if settle is None else Answer(id_, *settle(member, body))
 
-    # -- what both need ------------------------------------------------------------------------
+    # -- common to panels and comments ---------------------------------------------------------
 
     def _session(self, asked: Any_) -> str:
         """The session of a message. Raises `Refused`: it is none of the client's."""
@@ -377,7 +378,7 @@ class Desk:
         return asked.sessionId
 
     def forget_closed(self) -> None:
-        """Forgets what was shown in sessions that are closed."""
+        """Forgets the panels and comments of sessions that are closed."""
         open_ = self._client.sessions
         for kept in (self._panels, self._comments):
             for key in [key for key in kept if key[0] not in open_]:
@@ -413,9 +414,9 @@ class Desk:
         comment.thread.add({"from": by, "text": text})
 
     def _may_ask(self, owner: str, asks: bool) -> None:
-        """Raises `Refused` where the client has not answered what a component has asked already.
+        """Raises `Refused` where the client has too many open requests of a component.
 
-        `asks`: the client is to get a request of it.
+        `asks`: the client is to get another request of the component.
         """
         first = owner.partition("/")[0]
         sizes = [one.size for one in self._asked.values() if one.of == first] if asks else ()
@@ -445,7 +446,7 @@ class Desk:
         return ToClient(id_, method, params)
 
     def _text(self, session: str, owner: str, text: str) -> ToClient:
-        """A text of a component's in a session, among what the agent says."""
+        """A text of a component in a session, among the words of the agent."""
         self._said += 1
         update: dict[str, object] = {
             "sessionUpdate": "agent_message_chunk",
@@ -466,7 +467,7 @@ def _owner(params: bytes) -> str:
 
 
 def _say(level: str, owner: str, text: str) -> Say:
-    """A line of a component's: what a conductor as a proxy has inside is on its account."""
+    """A log line of a component. Lines of components within a proxy count as that proxy's."""
     first, _, inner = owner.partition("/")
     return Say(level, first, f"{one_line(inner)}: {text}" if inner else text)
 

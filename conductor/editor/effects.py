@@ -1,4 +1,4 @@
-"""What the desk wants done: messages to the chain, to the client and to components."""
+"""The effects of the desk: messages to the chain, to the client and to components."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _TAG: Final = re.compile(
     r"<(?P<end>/?)(?P<name>[a-zA-Z][^\s/>]*)(?=[\s/>])"
     r"""(?P<rest>(?:[^=>]|=\s*"[^"]*"|=\s*'[^']*'|=(?!\s*["']))*)>"""
 )
-"""At each place at most one of its branches fits, so that it never tries twice."""
+"""At each place at most one branch of it fits, so that the pattern never tries twice."""
 _ATTRIBUTE: Final = re.compile(r"""([^\s=/>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _REFERENCE: Final = re.compile(
     r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});?"
@@ -53,13 +53,14 @@ def markdown(text: str) -> str:
 
 
 def _few_empty(lines: list[str]) -> str:
-    """The lines, with one empty line where there are more."""
+    """The lines, with one empty line in place of several."""
     kept = [line for at, line in enumerate(lines) if line or at == 0 or lines[at - 1]]
     return "\n".join(kept)
 
 
 def _parts(text: str) -> Iterator[str | re.Match[str]]:
-    """The tags of HTML and the text between them. What has no end is left out, with all behind."""
+    """The tags of HTML and the text between them. A tag without an end is left out, and all
+    behind."""
     at = 0
     while at < len(text):
         begin = text.find("<", at)

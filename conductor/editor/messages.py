@@ -1,4 +1,4 @@
-"""What the messages of the editor's side hold, as types, and what their refusals say."""
+"""The messages of the editor's side, as types, and the texts of their refusals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Refused(Exception):  # noqa: N818 - what happens to the message
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """What an editor says it can show: the section `symposium`."""
+    """The abilities that an editor names: the section `symposium`."""
 
     html_panel: bool = False
     file_comment: bool = False
@@ -55,7 +55,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class Any_(msgspec.Struct):  # noqa: N801 - the base of all params
-    """What all these messages have."""
+    """The common members of all these messages."""
 
     meta: dict[str, Any] | None = msgspec.field(name="_meta", default=None)
     sessionId: str | None = None  # noqa: N815 - the wire's name
@@ -112,7 +112,7 @@ class Reply(Any_):
 
 
 class Event(Any_):
-    """What happened to a panel or a comment."""
+    """An event of a panel or a comment."""
 
     id: Id = ""
     name: str | UnsetType = UNSET
@@ -160,7 +160,7 @@ class _Initialize(_Places):
 
 
 def sections(initialize: bytes) -> list[dict[str, Any]]:
-    """The sections `symposium` in an `initialize`, the one that counts most first."""
+    """The sections `symposium` in an `initialize`, the section that counts most first."""
     try:
         read = json_text.decode(initialize, type=_Initialize)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -172,6 +172,6 @@ def sections(initialize: bytes) -> list[dict[str, Any]]:
 
 
 def capabilities(initialize: bytes) -> Capabilities:
-    """What the client of an `initialize` can show; nothing, where it does not say so."""
+    """The abilities of an `initialize`'s client; none, where it does not name them."""
     section = next(iter(sections(initialize)), {})
     return Capabilities(**{n: section.get(n) is True for n in Capabilities.__struct_fields__})

@@ -1,4 +1,4 @@
-"""What components show: panels, and comments with their replies."""
+"""The things that components show: panels, and comments with their replies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conductor.editor.messages import Position
 _encode: Final = json_text.encode
 TAKEN: Final = b"{}"
 Settle = Callable[[bytes, bytes], tuple[bytes, bytes]]
-"""Takes the member and body of an answer, and returns those that go on."""
+"""Takes the member and body of an answer, and returns the member and body that go on."""
 
 
 class Panel(msgspec.Struct):
@@ -25,18 +25,18 @@ class Panel(msgspec.Struct):
     contents: str
     scripts: bool = False
     before: Panel | None = None
-    """What it took the place of; None: nothing, or the client has shown it since."""
+    """The panel whose place it took; None: there was none, or the client has shown this one."""
     size: int = 0
     """Bytes it takes, about."""
     body: str = ""
-    """Its contents as Markdown, for an editor that shows no panels."""
+    """The contents as Markdown, for an editor that shows no panels."""
 
     def __post_init__(self) -> None:
         self.size = len(self.label) + size_of(self.contents)
 
 
 class Thread(msgspec.Struct):
-    """What is said below a comment."""
+    """The replies below a comment."""
 
     replies: list[dict[str, str]] = []
     size: int = 0
@@ -90,7 +90,7 @@ def members_of(id_: str, comment: Comment, *, with_replies: bool) -> dict[str, o
 
 
 def once_shown(kept: dict[Key, Shown], key: Key, new: Shown, word: bytes) -> Settle:
-    """What the client's answer to `show` means: an error undoes it."""
+    """Takes the client's answer to `show`: an error undoes the change."""
 
     def settle(member: bytes, body: bytes) -> tuple[bytes, bytes]:
         if member == b"result":
@@ -101,7 +101,7 @@ def once_shown(kept: dict[Key, Shown], key: Key, new: Shown, word: bytes) -> Set
             del kept[key]
         elif there is new:
             kept[key] = new.before  # type: ignore[assignment]  # of the same kind
-        while there is not None:  # a later one goes back to what was before this one
+        while there is not None:  # a later panel goes back to the one before this
             if there.before is new:
                 there.before = new.before
             there = there.before

@@ -13,9 +13,9 @@ from conductor.editor.urls import path_of
 from conductor.errors import counted, one_line, visible
 
 MOST: Final = 8192
-"""Characters of one text; what is beyond is counted."""
+"""The most characters of one text; further characters are counted."""
 _MOST_HTML: Final = 8 * MOST
-"""Characters that are read for one text: most of what is read of HTML is then shown."""
+"""The most characters of HTML that are read for one text: most of them are then shown."""
 _LONGEST_PLACE: Final = 256
 """Characters of a path in a prompt."""
 
@@ -26,7 +26,7 @@ def of_html(html: str) -> str:
 
 
 def _of(name: str, text: str, more: int = 0) -> str:
-    """What a component shows, as a text under its name.
+    """A panel or comment of a component, as a text under its name.
 
     Each line is quoted: no line of it looks as if the agent, or another component, had said it.
     """
@@ -66,7 +66,7 @@ def _lines(start: Position, end: Position | None) -> str:
 
 
 def of_comment(name: str, at: str, text: str) -> str:
-    """A comment of the component `name`, or a reply of its own to one."""
+    """A comment of the component `name`, or its reply to a comment."""
     return _of(name, f"`{at}`: {text}")
 
 

@@ -60,8 +60,8 @@ class DeskTransport(Wrapper):
         failed: Callable[[Exception], None],
     ) -> None:
         """`log` takes level, component and text. `adapted` hears that the client got words for
-        content that it does not take: its name, a sentence, and whether it did before. `failed`
-        hears of what nobody expects."""
+        content that it does not take: its name, a sentence, and whether this is a repetition.
+        `failed` hears of unexpected errors."""
         super().__init__(inner)
         self._router = router
         self._log = log
@@ -77,7 +77,7 @@ class DeskTransport(Wrapper):
     # -- to the client -------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Queues whole lines for the client; those for the desk go there first."""
+        """Queues whole lines for the client; lines for the desk go there first."""
         if self._untaken is None and (initialize := self._router.initialized):
             self._untaken = _untaken(initialize)
         owes = self._desk is not None and self._desk.owes
@@ -119,7 +119,7 @@ class DeskTransport(Wrapper):
         return _WRITER.notification(UPDATE, params) if types else line
 
     def _up(self, line: bytes) -> Iterable[Effect] | None:
-        """What the desk makes of a line to the client; None: it goes on."""
+        """The desk's effects for a line to the client; None: the line goes on."""
         found = _UP.fullmatch(line)
         if found is not None:
             method = json_text.decode(found[2], type=str)
@@ -156,7 +156,7 @@ class DeskTransport(Wrapper):
         self._flush()
 
     def _down(self, frame: bytes) -> Iterable[Effect] | None:
-        """What the desk makes of a line of the client's; None: it goes on."""
+        """The desk's effects for a line of the client; None: the line goes on."""
         asks = self._desk is not None and self._desk.asks
         if (not asks and _DOWN not in frame) or self._router.mode != "agent":
             return None
@@ -167,8 +167,8 @@ class DeskTransport(Wrapper):
         return self._array(message) if isinstance(message, list) else self._taken(message)
 
     def _array(self, entries: list[Raw]) -> Iterable[Effect] | None:
-        """What the desk makes of an array of the client's: the entries that are for it are taken
-        out, and the others go on as one."""
+        """The desk's effects for an array of the client: entries for the desk are taken out, and
+        the others go on as one array."""
         effects: list[Effect] = []
         others: list[bytes] = []
         for entry in map(bytes, entries):

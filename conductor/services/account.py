@@ -1,4 +1,4 @@
-"""What a call of a service did outside of the chain, in few words, for an audit."""
+"""The account of a service's call outside of the chain, in few words, for an audit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAILED: Final = frozenset(
 )  # fmt: skip
 """Reasons of errors by which a call that was allowed came to nothing. All others refuse it."""
 _READS: Final = frozenset({"files/read", "files/list"})
-"""Calls of which what comes back is counted, not what was sent."""
+"""Calls whose results are counted, and not their params."""
 
 
 class _Data(msgspec.Struct, frozen=True):
@@ -37,8 +37,7 @@ class _Result(msgspec.Struct):
 def account(
     call: str, params: bytes | None, result: bytes | None, error: bytes | None
 ) -> tuple[str, int, str, str]:
-    """Where a call went, how many bytes, what became of it (`allowed`, `refused` or `failed`), and
-    why."""
+    """The target of a call, its bytes, its outcome (`allowed`, `refused` or `failed`), and why."""
     where = where_of(call, Raw(params)) if params is not None else ""
     size = len((result if call in _READS else params) or b"")
     outcome, why = "allowed", ""

@@ -1,4 +1,4 @@
-"""What every function of a service works with: who calls, how it reads params, how it refuses."""
+"""The common part of all functions of services: the caller, the params, the refusals."""
 
 from __future__ import annotations
 

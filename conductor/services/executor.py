@@ -4,7 +4,7 @@ It runs in the conductor's own process: the hosts of guests may open no file and
 they relay the calls of their guests to it. The router brings the calls of all other proxies.
 
 A grant is checked in two places: its name here and in the router, its files and addresses in the
-function that performs the call, which alone knows what the path or the URL leads to.
+function that performs the call, which alone knows the target of a path or URL.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from conductor.services.metrics import Metrics
 from conductor.services.timers import Timers
 
 _AT_ONCE: Final = {"web": 4}
-"""Calls of one component that are performed at a time, by service; else 1, which keeps values in
-the order in which they were set, and leaves threads to others."""
+"""The calls of one component that are performed at a time, by service. All other services perform
+one: values are kept in the order in which they were set, and threads are left to others."""
 
 Done = Callable[[bytes | None, bytes | None], None]
 """Called once with the raw result, or None and the raw error object."""
@@ -47,9 +47,9 @@ class ServiceExecutor:
         grantees: The proxies of the chain, by name.
         log: Writes a line: level, component name, text.
         start: Starts a task for a call.
-        timers: What wakes components.
-        store: What keeps values.
-        metrics: What components count.
+        timers: The timers that wake components.
+        store: The store that keeps values.
+        metrics: The metrics of components.
     """
 
     def __init__(
@@ -121,12 +121,12 @@ class ServiceExecutor:
         self._timers.forget(name)
 
     async def close(self) -> None:
-        """Ends what is in flight and writes the metrics. Raises nothing."""
+        """Ends all calls in flight and writes the metrics. Raises nothing."""
         self._timers.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks)  # the store is closed after what uses it
+            await asyncio.wait(self._tasks)  # the store is closed after the calls that use it
         self.metrics.close()
         self._store.close()
 

@@ -1,7 +1,7 @@
 """`fetch`: HTTP to the places a component was granted, and nowhere else.
 
 A name is looked up once; every address it has must be public (unless the grant itself names a
-private one), and the connection goes to the address that was checked, so a name cannot change its
+private address), and the connection goes to the checked address, so a name cannot change its
 meaning in between. Redirects are followed only as far as the grants go. Proxy settings, cookies
 and credentials of the user's are not used. A socket of this machine, `unix:PATH`, is reached only
 if a grant names it.
@@ -71,7 +71,7 @@ _AGENT: Final = ("User-Agent", "conductor")
 """Sent where the component sets none: some servers refuse requests without it."""
 
 _BEHIND_SOCKETS: Final = "http://localhost"
-"""What a URL begins with for who listens at a socket."""
+"""The begin of URLs for a server that listens at a socket."""
 
 _SECRET: Final = frozenset({"authorization", "cookie"})
 """Headers that a redirect to another host must not carry there."""
@@ -93,7 +93,7 @@ class _Request(msgspec.Struct, frozen=True):
     headers: list[tuple[str, str]]
     body: bytes | None
     socket: str = ""
-    """The path of a socket of this machine that takes the request, if one does."""
+    """The path of a socket of this machine that takes the request; empty: no socket does."""
 
     @property
     def shown(self) -> str:
@@ -211,7 +211,7 @@ def _checked(call: _Params) -> _Request:
 
 
 def _split(url: str) -> tuple[str, str]:
-    """The socket that a URL begins with, `unix:PATH:/v1/data`, and what is asked for there."""
+    """The socket that a URL begins with, `unix:PATH:/v1/data`, and the URL to request there."""
     if not url.startswith(f"{UNIX}:"):
         return "", url
     path, _, rest = url.removeprefix(f"{UNIX}:").partition(":")

@@ -39,8 +39,8 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 class Write(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """The params. `root`: one of the folders of the client's sessions, where there are several.
-    `if_sha256`: the digest of the content that it replaces, empty for none; None: whatever is
-    there."""
+    `if_sha256`: the digest of the content that it replaces, empty for no file; None: any content
+    is replaced."""
 
     path: str
     root: str | None = None
@@ -104,7 +104,7 @@ def _names(path: str) -> list[str]:
 
 
 def _granted(grantee: Grantee, names: list[str]) -> int:
-    """How many of the first names are those of the granted folder that the path is in."""
+    """The number of names at the front of the path that are the granted folder."""
     if grantee.grants is None:  # everything is granted: the folder is that of the file
         found = [len(names) - 1] if len(names) > 1 else []
     else:
@@ -134,7 +134,7 @@ def _root(roots: tuple[str, ...], named: str | None) -> str:
 def _opened(
     opened: contextlib.ExitStack, name: str, above: int | None, *, create: bool = True
 ) -> int:
-    """A folder, which is made if it is missing; never what a link leads to."""
+    """A folder, which is made if it is missing; never the target of a link."""
     if create:
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=above)
@@ -166,7 +166,7 @@ def _used(folder: int, target: list[str], size: int) -> int:
 
 
 def _files(folder: int, above: tuple[str, ...] = ()) -> Iterator[tuple[list[str], int]]:
-    """What lies below a folder, with its size; links are not followed."""
+    """All entries below a folder, with their sizes; links are not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
             place = (*above, entry.name)

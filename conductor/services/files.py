@@ -29,7 +29,7 @@ _READ: Final = 1024 * 1024
 _LISTED: Final = 10_000
 _ROOTS: Final = 256
 _VISITED: Final = 200_000
-"""Entries looked at for one listing."""
+"""The most entries looked at for one listing."""
 
 
 class _Read(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -52,8 +52,8 @@ class Files:
         """Replaced, never changed: threads read it."""
 
     def below(self, sessions: Iterable[tuple[str, ...]]) -> None:
-        """The client's sessions have these folders from now on. One that is no absolute path, or
-        one too many, counts for nothing."""
+        """The client's sessions have these folders from now on. A folder that is no absolute path,
+        or is beyond the limit, does not count."""
         named = (path for folders in sessions for path in folders)
         usable = (os.path.normpath(one) for one in named if os.path.isabs(one) and "\0" not in one)
         self._roots = tuple(itertools.islice(dict.fromkeys(usable), _ROOTS))
@@ -194,7 +194,7 @@ def _below(path: str, root: str) -> str:
 
 
 def _within(path: str, root: str) -> str:
-    """What leads from a root to a folder, `docs/`; nothing for the root itself."""
+    """The path from a root to a folder, `docs/`; empty for the root itself."""
     return "" if path == root else _below(path, root) + "/"
 
 
@@ -212,7 +212,8 @@ def _open_folder(root: str, path: str) -> int:
 
 
 def _open_below(root: str, path: str) -> int:
-    """Opens an ordinary file, or what has taken its place meanwhile; none of its names is a link.
+    """Opens an ordinary file, or a file that has taken its place meanwhile; none of its names is a
+    link.
 
     Anything else is not even opened: opening a device can have effects.
     """
@@ -232,8 +233,8 @@ def _open_below(root: str, path: str) -> int:
 def _walk(
     root: str, start: str, hidden: bool
 ) -> Generator[tuple[str, os.DirEntry[str] | None], None, None]:
-    """What lies below a folder of a root, by its path from there; links are not followed, and no
-    folder is when it has become one. The nearest come first.
+    """All entries below a folder of a root, by their paths from there; links are not followed, and
+    no folder is followed that has become a link. The nearest come first.
 
     Folders below it that cannot be read are passed over, `hidden` ones unless they are wanted.
     None at the end: there would be more to look at.

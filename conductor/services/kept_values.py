@@ -1,6 +1,7 @@
-"""The spaces of the file of values (`kv`): whose they are, how much they hold, when they go.
+"""The spaces of the file of values (`kv`): their owners, their sizes, and when they go.
 
-Space by space, because that is what a component keeps: half of it could be worse than nothing.
+Whole spaces go, because a space is all that a component keeps: half of it could be worse than
+nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 MOST: Final = 256 * 1024 * 1024
-"""Bytes of all spaces. Those that are unused for longest go first, none of the last day's."""
+"""The most bytes of all spaces. Those unused for longest go first, but none of the last day."""
 DAY: Final = 24 * 3600.0
 
 _BUSY: Final = 5.0
@@ -39,11 +40,11 @@ _COUNT: Final = (
 
 
 class Space(NamedTuple):
-    """What one component keeps, in one project or across projects."""
+    """The values that one component keeps, in one project or across projects."""
 
     space: str
     component: str
-    """Its name when it last kept a value."""
+    """The component's name when it last kept a value."""
     project: str
     """The folder; empty: across projects."""
     used: float
@@ -58,7 +59,7 @@ class Space(NamedTuple):
 
 def prepare(db: sqlite3.Connection, age: int) -> None:
     """Makes the tables of a new file, and removes spaces that are to go; `age` as of `kv.Store`.
-    What cannot be removed stays. Raises `sqlite3.Error`."""
+    A space that cannot be removed stays. Raises `sqlite3.Error`."""
     if not _is_table(db, "floor"):
         with db:
             db.execute("begin immediate")
@@ -164,7 +165,7 @@ def delete(path: str, wanted: Iterable[str]) -> None:
 
 
 def delete_file(path: str) -> None:
-    """Removes a file that is no database, and what SQLite left beside it.
+    """Removes a file that is no database, and the files that SQLite left beside it.
 
     Raises `BlockingIOError` while a conductor uses it, `OSError`.
     """

@@ -1,12 +1,12 @@
 """`kv`: small values that a component keeps, in one SQLite file of the user's.
 
 Each component has a space of its own in each project (the folder the conductor was started in) and
-one across projects. A space goes when its component has not used it for long, and those unused for
+one across projects. A space goes when its component has not used it for long. Spaces unused for
 longest go where all together grow too large (`conductor.services.kept_values`). Blocking: the
 executor calls it in a thread.
 
-Each value has a revision, a number that no other value of its key ever has. Who sets a value only
-`ifRevision` is as it was loses nothing of what others set meanwhile.
+Each value has a revision, a number that no other value of its key ever has. A component that sets a
+value only if it still has the revision `ifRevision` overwrites no change of others.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class OfList(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Values(Protocol):
-    """What keeps the values of components. Its methods raise `ServiceError`. They block and are
-    called in a thread, or are coroutine functions."""
+    """Keeps the values of components. Its methods raise `ServiceError`. They block and are called
+    in a thread, or are coroutine functions."""
 
     def get(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `kv/get`."""
@@ -132,7 +132,7 @@ class Store:
         value = bytes(request.value)
         space, key = self._space(grantee, request.scope), request.key
         with self._opened() as db, db:
-            # Immediate: what is read here must not change before it is written.
+            # Immediate: values that are read here must not change before the write.
             db.execute("begin immediate")
             row = self._row(db, space, key)
             check_revision(request, 0 if row is None else row[1])
@@ -246,7 +246,7 @@ def _share(db: sqlite3.Connection) -> None:
             time.sleep(_AGAIN)
 
 
-# -- what all keepers of values share --------------------------------------------------------------
+# -- common to all keepers of values -------------------------------------------------------------
 
 
 def read_key(params: bytes | None) -> OfKey:
@@ -294,7 +294,7 @@ def check_revision(request: OfValue, revision: int) -> None:
 
 
 def check_quota(count: int, used: int) -> None:
-    """Raises `ServiceError` where there is no room for one more key, beside `count` others, or for
+    """Raises `ServiceError` where there is no room for another key, beside `count` others, or for
     so many bytes."""
     if used > QUOTA_BYTES or count >= QUOTA_KEYS:
         text = (
@@ -317,7 +317,7 @@ def stored(used: int, revision: int) -> dict[str, object]:
 
 
 def listed(keys: list[str], limit: int) -> dict[str, object]:
-    """The result of `kv/list`, of all keys that there are, or one more than `limit`."""
+    """The result of `kv/list`. `keys`: all keys, or one more than `limit`."""
     return {"keys": keys[:limit], "more": len(keys) > limit}
 
 

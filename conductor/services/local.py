@@ -48,7 +48,7 @@ class LocalServices:
     def serve(
         self, peer: str, call: str, params: bytes | None
     ) -> tuple[bytes | None, bytes | None]:
-        """Performs one call; `(result, None)` or `(None, error)`, both raw JSON.
+        """Performs one call. Returns `(result, None)` or `(None, error)`, both raw JSON.
 
         Raises `KeyError` for a call that is not in `functions`.
         """

@@ -24,7 +24,7 @@ _RANK: Final = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 
 class LogLines:
     """The lines of the components of one chain: from `log`, from their standard error, and the
-    conductor's about them."""
+    conductor's lines about them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LogLines:
         """Lines of each component that were left out since a line last reported that."""
 
     def limit(self, limits: Mapping[str, int]) -> None:
-        """Gives components their limits; one that has the same already goes on with it."""
+        """Gives components their limits; one whose limit is unchanged keeps its account."""
         for name, limit in limits.items():
             if self._limits.get(name) != limit:
                 self._limits[name], self._buckets[name] = limit, Bucket(limit)

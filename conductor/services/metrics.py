@@ -58,13 +58,13 @@ class Metrics:
         Args:
             path: The file to write; None: no file is written.
             log: Writes a line: level, component name, text.
-            by: Who set the file, to stand behind words about it.
+            by: The origin of this setting, for messages about the file.
         """
         self._path = path
         self._by = by
         self._log = log
         self.more: Callable[[], str] = str
-        """What stands in the file before what components count."""
+        """The text in the file before the components' metrics."""
         self._writing: asyncio.TimerHandle | None = None
         self._values: dict[str, dict[Series, float]] = {}
         """By component and series: a name with a set of labels."""
@@ -151,11 +151,11 @@ def _replace(path: str, text: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(beside)
     try:
-        # A new one, with the user's usual mode: a collector is often another user.
+        # A new file, with the user's usual mode: a collector is often another user.
         with open(beside, "xb") as file:
             file.write(json_text.utf8(text))
         os.replace(beside, path)
-    except OSError:  # a full disk gets back what this took
+    except OSError:  # a full disk gets its bytes back
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise

@@ -47,8 +47,8 @@ class Timers:
     method, params.
 
     A timer does not fire for a component that still has bytes to take (`held`), or a slow one would
-    fill the conductor's memory: a repeating timer skips that time and counts it, any other waits.
-    Methods that perform a call raise `ServiceError`.
+    fill the conductor's memory: a repeating timer skips that time and counts it, any other timer
+    waits. Methods that perform a call raise `ServiceError`.
     """
 
     def __init__(self, tell: Callable[[str, str, bytes], None], held: Callable[[str], int]) -> None:
