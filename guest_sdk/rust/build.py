@@ -28,7 +28,7 @@ STACK: Final = 65536
 
 
 class CannotBuildError(Exception):
-    """What is missing, or what the compiler said."""
+    """A missing tool, or the compiler's error."""
 
 
 def names() -> list[str]:
@@ -85,7 +85,7 @@ def _rustc() -> str:
 
 
 def _library() -> tuple[dict[str, str], Path]:
-    """What to set where the target's library must be compiled too, and where its sources lie."""
+    """The variables to set where the target's library must be compiled too, and its sources."""
     root = Path(_say([_rustc(), "--print", "sysroot"]).strip())
     sources = root / "lib" / "rustlib" / "src" / "rust"
     if has_target():
@@ -117,7 +117,7 @@ def _say(
 
 
 def record(modules: dict[str, Path]) -> str:
-    """What `built.toml` says of modules just built."""
+    """The text of `built.toml` for modules just built."""
     compiler = _say([_rustc(), "--version"]).strip()
     library = "compiled with them" if _library()[0] else "the compiler's"
     lines = [

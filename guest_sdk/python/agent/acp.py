@@ -1,4 +1,4 @@
-"""What ACP asks of an agent, by method. Each returns a result, or raises `ProxyError`."""
+"""The requests of ACP to an agent, by method. Each returns a result, or raises `ProxyError`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Json = dict[str, Any]
 
 
 class Acp:
-    """The sessions of an agent, and what is done with them."""
+    """The sessions of an agent, and the methods on them."""
 
     def __init__(self, agent: Agent, running: Running) -> None:
         self._agent = agent
         self._running = running
         self.shape: Shape = V1
         self.client: Json = {}
-        """What the client said that it can."""
+        """The client's capabilities."""
         self.sessions: dict[str, Session] = {}
 
     async def initialize(self, request: Request) -> Json:
@@ -104,7 +104,7 @@ class Acp:
         return self._shown(session)
 
     async def list(self, request: Request) -> Json:
-        """What sessions there are."""
+        """The sessions that the agent can list."""
         if self._agent.lister is None:
             raise _not_found(request)
         cwd = request.params.get("cwd")
@@ -138,7 +138,7 @@ class Acp:
             raise UnknownSession(name)
         return session
 
-    # -- what the user chooses -----------------------------------------------------------------
+    # -- choices of the user -------------------------------------------------------------------
 
     def _shown(self, session: Session) -> Json:
         return self.shape.options(self._agent.options, session.options)
@@ -185,7 +185,7 @@ class Acp:
         turn.task.add_done_callback(lambda _: session.turns.remove(turn))
         mine = asyncio.current_task()
         assert mine is not None
-        mine.add_done_callback(lambda _: turn.accepted.set())  # behind what writes the answer
+        mine.add_done_callback(lambda _: turn.accepted.set())  # behind the write of the answer
         awaited = turn.task if self.shape is V1 else turn.begun
         while True:
             try:
@@ -198,7 +198,7 @@ class Acp:
                 return result
 
     def _key(self, request: Request) -> str:
-        """By what a prompt is known that may be sent again (version 2); empty: it never is."""
+        """The key of a prompt that may be sent again (version 2); empty: the prompt has no key."""
         key = request.params.get("idempotencyKey") if self.shape is V2 else None
         if key is None:
             return ""
@@ -213,7 +213,7 @@ class Acp:
             session.cancel()
 
     async def extension(self, message: Message) -> Any:
-        """Calls what the author declared for a method that ACP does not have."""
+        """Calls the function that the author declared for a method that ACP does not have."""
         return await _called(self._agent.extensions[message.method], message.params)
 
     def _only(self, shape: Shape, request: Request) -> None:

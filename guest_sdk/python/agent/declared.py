@@ -1,4 +1,4 @@
-"""`Agent`: what an author declares."""
+"""`Agent`: the declarations of an author."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Agent:
-    """An agent: a function that answers prompts, and what else it declares.
+    """An agent: a function that answers prompts, and further declarations.
 
     Args:
-        name: what it is called.
+        name: the name of the agent.
         version, title: shown to people.
-        takes: what its prompts may hold besides text and links: `image`, `audio`,
+        takes: the types that its prompts may hold besides text and links: `image`, `audio`,
             `embeddedContext`.
-        modes: what each of its modes is called, by id; the first is that of a new session.
+        modes: the name of each of its modes, by id; a new session has the first mode.
         options: further options that the user can choose for a session.
         session: called without arguments for the `state` of each session.
 
-    Raises `ValueError` for what ACP does not know, and for options that cannot be chosen from.
+    Raises `ValueError` for types that ACP does not know, and for options without a valid choice.
     """
 
     def __init__(
@@ -57,52 +57,52 @@ class Agent:
         self.extensions: dict[str, Callable[..., Any]] = {}
 
     def prompt(self, function: F) -> F:
-        """Declares what answers prompts: `async def answer(turn)`; see `Turn`.
+        """Declares the function that answers prompts: `async def answer(turn)`; see `Turn`.
 
-        What it returns is the stop reason; None: `end_turn`. Turns of one session run one after
-        another, those of several sessions side by side. What it raises answers the prompt with an
-        error; `Cancelled` is raised where it waits when the user stops the turn.
+        Its result is the stop reason; None: `end_turn`. Turns of one session run one after
+        another, those of several sessions side by side. An exception answers the prompt with an
+        error. When the user stops the turn, `Cancelled` is raised where the function waits.
         """
         self.answerer = function
         return function
 
     def new_session(self, function: F) -> F:
-        """Declares what is called with each new `Session`, before the client knows its id."""
+        """Declares the function that gets each new `Session`, before the client knows its id."""
         self.opener = function
         return function
 
     def load_session(self, function: F) -> F:
-        """Declares what brings back a session of an earlier run, by its `session.id`.
+        """Declares the function that brings back a session of an earlier run, by its `session.id`.
 
         Called with a `Session` for `session/load` and `session/resume`. If `session.replays`, the
         client shows nothing of the past yet: `show_user`, `say` and the like of the session show
-        it. Raises `UnknownSession` if there is none of that id. Without it the agent cannot load.
+        it. It raises `UnknownSession` if no session has this id. Without it the agent cannot load.
         """
         self.loader = function
         return function
 
     def list_sessions(self, function: F) -> F:
-        """Declares what is called with a folder, or None for all, and returns what sessions there
-        are, as a list of `{"sessionId": …, "cwd": …}`. Without it the agent cannot list."""
+        """Declares the function that lists sessions. It gets a folder, or None for all sessions,
+        and returns a list of `{"sessionId": …, "cwd": …}`. Without it the agent cannot list."""
         self.lister = function
         return function
 
     def close_session(self, function: F) -> F:
-        """Declares what is called with a `Session` that the client has closed, once its turns have
-        ended."""
+        """Declares the function that gets each `Session` which the client has closed, once the
+        session's turns have ended."""
         self.closer = function
         return function
 
     def changed(self, function: F) -> F:
-        """Declares what is called when the user has chosen a mode or an option: `(session, name,
-        value)`; the mode is called `mode`. What it raises refuses the choice."""
+        """Declares the function that hears of the user's choices of modes and options: `(session,
+        name, value)`; the name of the mode is `mode`. An exception refuses the choice."""
         self.chooser = function
         return function
 
     def extension(self, method: str) -> Callable[[F], F]:
-        """Declares what answers a request, or hears a notification, that ACP does not have.
+        """Declares the function that takes a request or a notification that ACP does not have.
 
-        Called with its parameters, a dictionary; what it returns is the result. Raises
+        The function gets the parameters, a dictionary, and returns the result. Raises
         `ValueError` for a method that does not begin with `_`.
         """
         if not method.startswith("_"):
@@ -119,7 +119,7 @@ class Agent:
     def run(self) -> None:
         """Runs the agent behind standard input and output, until the input ends.
 
-        Last line of an agent's file, below `if __name__ == "__main__":`. What it prints goes to
+        Last line of an agent's file, below `if __name__ == "__main__":`. Output of `print` goes to
         standard error, since standard output carries the protocol.
         """
         stdio.run(self)

@@ -20,7 +20,7 @@ _ANSWER_SECONDS = 300.0
 async def connected(
     entry: Json, cwd: str, stack: AsyncExitStack
 ) -> Callable[[str, Json], Awaitable[Json]]:
-    """Connects to a server that ACP describes; what sends it requests."""
+    """Connects to a server that ACP describes. Returns a function that sends it requests."""
     client = await stack.enter_async_context(
         Client(await _target(entry, cwd, stack), read_timeout_seconds=_ANSWER_SECONDS)
     )
@@ -68,7 +68,7 @@ async def _sent(client: Client, method: str, params: Json) -> Any:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in a line."""
+    """The error in one line."""
     while isinstance(error, BaseExceptionGroup):  # task groups wrap it
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

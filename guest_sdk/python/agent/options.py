@@ -1,4 +1,4 @@
-"""What a user can choose for a session: modes, and configuration options."""
+"""The choices that a user has for a session: modes, and configuration options."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class Select:
     """An option with one value out of several.
 
     Args:
-        id: how it is named in `session.options`.
-        name: what the user reads.
-        values: what can be chosen: the name of each value, by value.
-        value: the one that counts at first; None: the first.
-        category: what it is about, for clients that show some apart: `model`, `thought_level`.
+        id: the key of the option in `session.options`.
+        name: the text that the user reads.
+        values: the choices: the name of each value, by value.
+        value: the value that counts at first; None: the first value.
+        category: its subject, for clients that show some options apart: `model`, `thought_level`.
     """
 
     id: str
@@ -36,14 +36,14 @@ class Select:
         return isinstance(value, str) and value in self.values
 
     def shown(self, value: Any) -> dict[str, Any]:
-        """What the client reads, but for what it is called."""
+        """The option as the client reads it, without its name."""
         options = [{"value": one, "name": name} for one, name in self.values.items()]
         return {"type": "select", "currentValue": value, "options": options}
 
 
 @dataclass(frozen=True)
 class Toggle:
-    """An option that is on or off. `value`: what counts at first."""
+    """An option that is on or off. `value`: the value that counts at first."""
 
     id: str
     name: str
@@ -60,7 +60,7 @@ class Toggle:
         return isinstance(value, bool)
 
     def shown(self, value: Any) -> dict[str, Any]:
-        """What the client reads, but for what it is called."""
+        """The option as the client reads it, without its name."""
         return {"type": "boolean", "currentValue": value}
 
 
@@ -70,7 +70,7 @@ MODE = "mode"
 
 
 def declared(modes: dict[str, str] | None, options: list[Option]) -> dict[str, Option]:
-    """All options by id. Raises `ValueError` for what cannot be chosen from."""
+    """All options by id. Raises `ValueError` for an option without a valid choice."""
     mode = [Select(MODE, "Mode", modes, category=MODE)] if modes is not None else []
     found: dict[str, Option] = {}
     for one in [*mode, *options]:

@@ -25,7 +25,8 @@ _SAID = "agent_message_chunk"
 
 
 class Heard:
-    """What the client heard in one turn. `text`: all the agent said. `updates`: everything."""
+    """The updates that the client got in one turn. `text`: all words of the agent. `updates`:
+    all."""
 
     def __init__(self, stop_reason: str, updates: list[Record]) -> None:
         self.stop_reason = stop_reason
@@ -40,9 +41,9 @@ class AgentPlayground:
     Args:
         agent: the agent.
         version: of ACP.
-        client: answers what the agent asks: called with each request (`Record`: `method`,
-            `params`), sync or async; what it returns is the result. None: a request is refused.
-        capabilities: what the client says that it can.
+        client: answers the agent's requests: called with each request (`Record`: `method`,
+            `params`), sync or async; returns the result. None: a request is refused.
+        capabilities: the client's capabilities.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class AgentPlayground:
         """Gives the agent a raw line."""
         self._running.feed(line)
 
-    # -- what the agent sends ------------------------------------------------------------------
+    # -- messages of the agent -----------------------------------------------------------------
 
     def _sent(self, method: str, params: Any) -> asyncio.Future[Any]:
         self._count += 1

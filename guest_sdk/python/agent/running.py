@@ -1,7 +1,7 @@
 """A running agent: the engine of proxies, with nobody behind it, in a loop of asyncio.
 
-A request is a `Handling` of the engine, as in a proxy. What it does is a task of asyncio, so that
-authors may await anything; the engine waits for it as for an answer.
+A request is a `Handling` of the engine, as in a proxy. Its work is a task of asyncio, so that
+authors may await anything; the engine waits for the task as for an answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .declared import Agent
 
 _MOST = 64
-"""Lines that are gathered for one write, where nothing waits meanwhile."""
+"""The most lines that are gathered for one write, where nothing waits meanwhile."""
 
 
 class _Answering(Proxy[dict[str, Any]]):
@@ -68,7 +68,7 @@ class Running(Engine):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._flushing = False
         self.room: Callable[[], Coroutine[Any, Any, None]] | None = None
-        """Waits until what was written has been read, where that takes time."""
+        """Waits until the written lines have been read, where that takes time."""
 
     # -- lines ---------------------------------------------------------------------------------
 
@@ -105,14 +105,14 @@ class Running(Engine):
             return None if isinstance(said.get("params", {}), dict) else _SILENT
         raw = _raw_id(line)
         if ("p", raw) in self._handlings:
-            # Answered by its id, it would answer the first one.
+            # Answered by its id, it would answer the first request.
             return "null", _error(INVALID_REQUEST, f"the id {raw[:80]} is already in use")
         if not isinstance(said.get("params") or {}, dict):
             return raw, _error(INVALID_PARAMS, "`params` is an object")
         return None
 
     def flush(self) -> None:
-        """Lets go on what can, and writes what was said since."""
+        """Lets waiting work go on, and writes the messages since the last call."""
         self.loop.run()
         out, self._out = self._out, []
         for said in out:
@@ -127,7 +127,7 @@ class Running(Engine):
         self._soon()
 
     async def spoken(self) -> None:
-        """Lets what was said leave; waits while the client does not read."""
+        """Lets messages leave; waits while the client does not read."""
         if len(self._out) >= _MOST:
             self.flush()
             await asyncio.sleep(0)  # a cancellation comes in even while it talks without end
@@ -143,7 +143,7 @@ class Running(Engine):
         self._flushing = False
         self.flush()
 
-    # -- what is asked of the agent ------------------------------------------------------------
+    # -- requests to the agent -----------------------------------------------------------------
 
     async def answer(self, message: Any, following: Any) -> Any:
         """The handler of every message."""
@@ -196,7 +196,7 @@ class Running(Engine):
         return task
 
     async def end(self) -> None:
-        """The client is gone: what runs is cancelled, and written to its end."""
+        """The client is gone: running work is cancelled, and waits until it has ended."""
         while self._tasks:
             for task in self._tasks:
                 stop(task)
@@ -204,7 +204,7 @@ class Running(Engine):
             await asyncio.sleep(0)
         self.flush()
 
-    # -- what the agent asks -------------------------------------------------------------------
+    # -- requests of the agent -----------------------------------------------------------------
 
     async def ask(self, method: str, params: dict[str, Any]) -> Any:
         """Asks the client. Raises `Answered` for its error; if cancelled, the client learns that
@@ -241,7 +241,7 @@ class Running(Engine):
 
 
 def stop(task: asyncio.Task[Any]) -> None:
-    """Cancels a task, once: what it does to clean up is not cancelled again."""
+    """Cancels a task, once: its clean-up is not cancelled again."""
     if not task.cancelling():
         task.cancel()
 

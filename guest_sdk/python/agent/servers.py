@@ -33,7 +33,7 @@ class McpError(Exception):
 class McpServer:
     """A connection to an MCP server: `async with session.mcp("files") as server`.
 
-    Servers of type `acp` are reached through the client. Those over stdio and HTTP take the
+    Servers of type `acp` are reached through the client. Servers over stdio and HTTP take the
     package `mcp`, which is imported only then.
     """
 

@@ -25,18 +25,18 @@ class UnknownSession(ProxyError):  # noqa: N818 - reads as what happened
 
 
 class Session:
-    """One session. `state`: what the agent keeps of it (`Agent(session=…)`)."""
+    """One session. `state`: the agent's own state of the session (`Agent(session=…)`)."""
 
     def __init__(self, running: Running, id: str, params: dict[str, Any]) -> None:  # noqa: A002
         self._running = running
         self.id = id
         self.params = params
-        """What the client set it up with."""
+        """The params with which the client set the session up."""
         self.cwd: str = params["cwd"]
         """The folder the client works in."""
         self.state: Any = running.agent.session_factory()
         self.options: dict[str, Any] = {n: o.first for n, o in running.agent.options.items()}
-        """What is chosen, by the ids of `Agent(options=…)`."""
+        """The chosen values, by the ids of `Agent(options=…)`."""
         self.replays = False
         """Whether the client wants to be shown its past, while it is loaded."""
         self.turns: list[Turn] = []
@@ -53,7 +53,7 @@ class Session:
 
     @property
     def mcp_servers(self) -> list[dict[str, Any]]:
-        """The MCP servers it was given, as ACP describes them; `mcp` connects to one."""
+        """The MCP servers of the session, as ACP describes them; `mcp` connects to one of them."""
         return list(self.params.get("mcpServers") or [])
 
     def mcp(self, name: str) -> McpServer:
@@ -72,7 +72,7 @@ class Session:
         await self._chunk("agent_thought_chunk", thought)
 
     async def show_user(self, *blocks: str | dict[str, Any]) -> None:
-        """Shows the client what the user has said; for sessions that are loaded."""
+        """Shows the client the words of the user; for sessions that are loaded."""
         shown = [checked.block(block) for block in blocks]
         for update in self._running.acp.shape.user(shown, self.message_id("user")):
             self.send(update)
@@ -86,8 +86,8 @@ class Session:
         await self._running.spoken()
 
     async def choose(self, option: str, value: Any) -> None:
-        """Chooses an option, or the mode (`mode`), on the agent's own account; the client is shown
-        it. Raises `ProxyError` for one that there is not."""
+        """Chooses an option, or the mode (`mode`), on the agent's own account. The client is shown
+        the choice. Raises `ProxyError` for an option that does not exist."""
         options = self._running.agent.options
         from .options import chosen
 

@@ -1,4 +1,4 @@
-"""What versions 1 and 2 of ACP write differently, side by side."""
+"""The differences between versions 1 and 2 of ACP, side by side."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class V1:
 
     @staticmethod
     def client(params: Json) -> Any:
-        """What the client said that it can."""
+        """The client's capabilities."""
         return params.get("clientCapabilities")
 
     @staticmethod
     def options(options: dict[str, Option], values: Json) -> Json:
-        """The members that show what can be chosen: modes, which have a form of their own, and the
+        """The members that show the choices: modes, which have a form of their own, and the
         rest."""
         shown: Json = {}
         mode = options.get(MODE)
@@ -76,12 +76,12 @@ class V1:
 
     @staticmethod
     def permission(title: str, call: Json) -> Json:
-        """What is asked, of the params of `session/request_permission`."""
+        """The question among the params of `session/request_permission`."""
         return {"toolCall": {"title": title, **call}}
 
     @staticmethod
     def user(blocks: list[Json], message_id: str) -> list[Json]:
-        """The updates that show what the user said."""
+        """The updates that show the words of the user."""
         kind = "user_message_chunk"
         return [{"sessionUpdate": kind, "content": block} for block in blocks]
 
@@ -108,12 +108,12 @@ class V2:
 
     @staticmethod
     def client(params: Json) -> Any:
-        """What the client said that it can."""
+        """The client's capabilities."""
         return params.get("capabilities")
 
     @staticmethod
     def options(options: dict[str, Option], values: Json) -> Json:
-        """The member that shows what can be chosen; a mode is an option like any other."""
+        """The member that shows the choices; a mode is an option like all others."""
         shown = _options(options, values, "configId")
         return {"configOptions": shown} if shown else {}
 
@@ -135,18 +135,18 @@ class V2:
 
     @staticmethod
     def permission(title: str, call: Json) -> Json:
-        """What is asked, of the params of `session/request_permission`."""
+        """The question among the params of `session/request_permission`."""
         return {"title": title, "subject": {"type": "tool_call", "toolCall": call}}
 
     @staticmethod
     def user(blocks: list[Json], message_id: str) -> list[Json]:
-        """The updates that show what the user said."""
+        """The updates that show the words of the user."""
         return [{"sessionUpdate": "user_message", "messageId": message_id, "content": blocks}]
 
 
 Shape = type[V1] | type[V2]
 TAKES: Final = ("image", "audio", "embeddedContext")
-"""What a prompt may hold besides text and links, where an agent says so."""
+"""The types that a prompt may hold besides text and links, where an agent declares them."""
 
 
 def _options(options: dict[str, Option], values: Json, key: str, skip: str = "") -> list[Json]:

@@ -70,8 +70,8 @@ def _read(loop: asyncio.AbstractEventLoop, received: object, ended: object) -> N
 
 
 class _Out:
-    """Standard output. It never blocks the loop: the client's cancellation has to come in even
-    while the client does not read."""
+    """Standard output. It never blocks the loop: the client's cancellation must come in even while
+    the client does not read."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

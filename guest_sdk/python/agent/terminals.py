@@ -48,11 +48,11 @@ class Terminal:
         return Exit(held.get("exitCode"), held.get("signal"))
 
     async def output(self) -> str:
-        """What it has written so far."""
+        """The output of the terminal so far."""
         return str((await self._asked("terminal/output")).get("output", ""))
 
     async def kill(self) -> None:
-        """Ends it; what it wrote can still be read."""
+        """Ends the terminal's command; its output can still be read."""
         await self._asked("terminal/kill")
 
     async def _asked(self, method: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A turn of an agent: a prompt, and what the agent does about it."""
+"""A turn of an agent: a prompt, and the agent's work on the prompt."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ OPTIONS: Final = {
     "reject_once": "Reject",
     "reject_always": "Always reject",
 }
-"""What `Turn.ask` offers, where nothing else is asked for; the kinds are the ids."""
+"""The options of `Turn.ask`, where no others are given; the kinds are the ids."""
 
 
 class NotOffered(ProxyError):  # noqa: N818 - reads as what happened
-    """The client did not say that it can do what it was asked for."""
+    """The client did not name the capability that a call needs."""
 
 
 class Permission:
-    """What the user decided. `option`: the id of the option; None: the turn was cancelled."""
+    """The user's decision. `option`: the id of the option; None: the turn was cancelled."""
 
     def __init__(self, option: str | None, kind: str = "") -> None:
         self.option = option
@@ -55,7 +55,7 @@ class Permission:
 class ToolCall:
     """A tool call that the client shows; `async with turn.tool_call("…") as call`.
 
-    It is in progress within, and then `completed`; `failed` if the block raises.
+    The call is in progress within the block, and then `completed`; `failed` if the block raises.
     """
 
     def __init__(self, turn: Turn, id: str, title: str, members: dict[str, Any]) -> None:  # noqa: A002
@@ -77,7 +77,7 @@ class ToolCall:
             await self._send({"status": "completed" if error is None else "failed"})
 
     async def update(self, **members: Any) -> None:
-        """Shows more of it: `title`, `status`, `content` (text, blocks, or ACP's diffs and
+        """Shows more of the call: `title`, `status`, `content` (text, blocks, or ACP's diffs and
         terminals, one or several), `locations`, `rawInput`, `rawOutput`."""
         self._ended = members.get("status") in ("completed", "failed") or self._ended
         await self._send(members)
@@ -91,7 +91,7 @@ class ToolCall:
 
 
 class Turn:
-    """One prompt in one session; what `@agent.prompt` gets."""
+    """One prompt in one session; the argument of the function of `@agent.prompt`."""
 
     def __init__(self, session: Session, request: Request, agent: Agent) -> None:
         self._running = session._running
@@ -101,13 +101,13 @@ class Turn:
         self.shape = self._running.acp.shape
         self.task: asyncio.Task[Any]
         self.begun: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        """Its answer in version 2 …"""
+        """The answer to the prompt in version 2."""
         self.accepted = asyncio.Event()
-        """… and whether that is written: nothing of the turn may overtake it."""
+        """Set once the answer is written: nothing of the turn may overtake the answer."""
         self._ids: dict[str, str] = {}
         self._calls = 0
 
-    # -- what was asked ------------------------------------------------------------------------
+    # -- the prompt ----------------------------------------------------------------------------
 
     @property
     def prompt(self) -> list[dict[str, Any]]:
@@ -121,12 +121,12 @@ class Turn:
 
     @property
     def state(self) -> Any:
-        """What the agent keeps of the session."""
+        """The agent's own state of the session."""
         return self.session.state
 
     @property
     def client(self) -> dict[str, Any]:
-        """What the client said that it can, in the words of the version of ACP."""
+        """The client's capabilities, in the words of the version of ACP."""
         return self._running.acp.client
 
     @property
@@ -134,10 +134,10 @@ class Turn:
         """The version of ACP that is spoken: 1 or 2."""
         return self.shape.number
 
-    # -- what is said --------------------------------------------------------------------------
+    # -- messages to the client ----------------------------------------------------------------
 
     async def say(self, said: str | dict[str, Any]) -> None:
-        """Says text, or a content block; all of a turn is one message."""
+        """Says text, or a content block; all text of a turn is one message."""
         await self._chunk("agent", "agent_message_chunk", said)
 
     async def think(self, thought: str | dict[str, Any]) -> None:
@@ -152,7 +152,7 @@ class Turn:
         await self.spoken()
 
     def tool_call(self, title: str, *, kind: str = "other", **members: Any) -> ToolCall:
-        """A tool call; `async with` shows it. `members`: further ones, such as `rawInput`."""
+        """A tool call; `async with` shows it. `members`: further members, such as `rawInput`."""
         self._calls += 1
         name = f"{self.session.message_id('call')}"
         return ToolCall(self, name, title, {"kind": kind, **members})
@@ -161,7 +161,7 @@ class Turn:
         """Sends any update. Raises `ValueError` for a kind that looks misspelt."""
         await self.session.update(kind, **members)
 
-    # -- what is asked of the client -----------------------------------------------------------
+    # -- requests to the client ----------------------------------------------------------------
 
     async def ask(
         self,
@@ -172,7 +172,7 @@ class Turn:
     ) -> Permission:
         """Asks the user to permit something; true if they do.
 
-        `call`: the tool call it is about; None: one of its own. `options`: names by kind
+        `call`: the tool call that needs permission; None: a new one. `options`: names by kind
         (`allow_once` …), or ACP's options.
         """
         if isinstance(options, dict):
@@ -242,7 +242,7 @@ class Turn:
     # -- its life ------------------------------------------------------------------------------
 
     async def run(self) -> dict[str, Any]:
-        """Does it, once those before it are done; the answer of version 1."""
+        """Runs the turn, once the turns before it are done. Returns the answer of version 1."""
         try:
             async with self.session.order:
                 return await self._run()
@@ -288,7 +288,7 @@ class Turn:
         return "cancelled" if self.task.cancelling() else found or "end_turn"
 
     async def _blocked(self, method: str, params: dict[str, Any]) -> Any:
-        """Asks something that the user has to answer."""
+        """Asks something that the user must answer."""
         if self.shape is V1:
             return await self.ask_client(method, **params)
         self._state("requires_action")
@@ -301,7 +301,7 @@ class Turn:
         self.session.send({"sessionUpdate": "state_update", "state": state, **more})
 
     async def spoken(self) -> None:
-        """Lets what was said leave; waits while the client does not read."""
+        """Lets messages leave; waits while the client does not read."""
         await self._running.spoken()
 
     def _message_id(self, kind: str) -> str:
@@ -328,7 +328,7 @@ def _member(held: Any, name: str) -> dict[str, Any]:
 
 
 def _shown(content: Any) -> list[dict[str, Any]]:
-    """What a tool call shows, as ACP has it."""
+    """The content of a tool call, as ACP has it."""
     shown = []
     for one in content if isinstance(content, (list, tuple)) else [content]:
         block = checked.block(one)
