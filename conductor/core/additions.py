@@ -24,9 +24,10 @@ _BEGINNING: Final = 200
 _SHORTEST: Final = 40
 """Characters that a title may have in any case, where it is made of the user's own words."""
 _MOST_BLOCKS: Final = 256
-"""The most blocks of a prompt in which changes of components are looked for …"""
+"""The most blocks of a prompt in which changes of components are looked for."""
 _MOST_COMPARED: Final = 1 << 27
-"""… and the most characters that are compared for that."""
+"""The most characters that are compared for such changes, in the worst case: each block with the
+whole prompt."""
 
 Span = tuple[int, int]
 """A part of a bare text: its first character, and the first character behind it."""
@@ -60,8 +61,8 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _BEGINS: Final = Kept(0, "", first=True)
-"""A first prompt of which nothing is kept but that its session begins: an agent may have used the
-id before."""
+"""The record of a session's first prompt whose text is not kept. It marks the start of the
+session: an agent may have used the session's id before."""
 
 
 class _Prompt(msgspec.Struct):
@@ -88,8 +89,8 @@ class Unread(NamedTuple):
 
 
 class Prompt:
-    """A prompt that an agent has got. It is read when somebody asks, in any thread: the agent does
-    not wait for the reading."""
+    """A prompt that an agent has got. The prompt is read when somebody asks, in any thread: the
+    agent does not wait for the reading."""
 
     def __init__(self, unread: Unread | None, kept: Kept | None = None) -> None:
         self._unread = unread
@@ -97,11 +98,11 @@ class Prompt:
         self.in_titles = unread is None or (
             unread.first or unread.worded or unread.users is not unread.sent
         )
-        """Whether titles may be made of it."""
+        """Whether titles may be made of the prompt."""
 
     @property
     def unread(self) -> int:
-        """Bytes of it that are held until it is read."""
+        """Bytes of the prompt that are held until it is read."""
         held = {id(params): params for params in self._unread or () if isinstance(params, Raw)}
         return sum(memoryview(params).nbytes for params in held.values())
 
@@ -217,8 +218,8 @@ _ALL: Final = (0, 1 << 62)
 
 
 def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | None:
-    """The user's part of each block that goes to an agent, by index; None: there are too many
-    blocks.
+    """The user's part of each block that goes to an agent, by index; None: there is too much to
+    compare.
 
     The user's blocks are looked for from the end, since components put their own before them.
     """

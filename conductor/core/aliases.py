@@ -91,7 +91,7 @@ class Names:
         self.down[session], self.up[to] = to, session
 
     def forget(self, session: str) -> None:
-        """The agent has the session no more."""
+        """The agent no longer has the session."""
         del self.up[self.down.pop(session)]
 
 

@@ -102,22 +102,24 @@ class Component(msgspec.Struct, frozen=True):
     """The further agents with which it may have sessions go on, each with the component that has
     the right: itself, or a guest (`conductor.core.moving`)."""
     denied: dict[str, str] = {}
-    """The words that are denied it, each with who denies it: no hint offers them."""
+    """The words that are denied to the component, each with the name of who denies it: no hint
+    offers these words."""
     judge: Policy | None = None
     """Of a trusted component: the rights by which it is judged. An act that they forbid is
     reported, and happens."""
     set_by: dict[str, dict[str, str]] = {}
-    """Who set its settings and limits, by its name, or by the names of its guests (`setters`)."""
+    """The sources of its settings and limits (`setters`), by the component's name, or by the names
+    of its guests."""
 
 
 def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
-    """Who set the setting that a component refuses, to stand behind its words: ` (FILE, line N)`.
+    """The source of the setting that a component refuses: ` (FILE, line N)`, for behind its words.
 
     Args:
-        set_by: Who set each of its settings, by key, each of its limits, by `limits.NAME`, and all
-        that has no name, by an empty key.
-        text: Its words. It refuses the settings that they name in quotes, or has exceeded the limit
-        that they name.
+        set_by: The source of each of its settings, by key, of each of its limits, by `limits.NAME`,
+            and of all that has no name, by an empty key.
+        text: The component's words. It refuses the settings that the words name in quotes, or has
+            exceeded the limit that the words name.
         starting: Whether it has yet to take its role: words that name nothing then are about all
             of its settings. Later they are about none: the words of a running component go to
             others, who need not know the user's files.

@@ -287,7 +287,7 @@ class Answered(msgspec.Struct, frozen=True):
     member: bytes
     """`result` or `error`."""
     body: bytes
-    """The raw JSON of that member. It is an error too where the client cannot answer any more."""
+    """The raw JSON of that member; an error too where the client can no longer answer."""
 
 
 class Closure(msgspec.Struct, frozen=True):

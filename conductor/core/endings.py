@@ -92,7 +92,7 @@ class Endings(Part):
         """A proxy that will be started again is gone: open requests are answered, new messages
         wait.
 
-        Its `initialize` waits too, if its successor has received nothing of it.
+        Its `initialize` waits too, if its successor has received nothing of that request.
         """
         if peer.closure is not None:
             return

@@ -175,8 +175,8 @@ class OwnTurns(Part):
                 self.queue.seen(self._exchange.sessions.get(session))
 
     def agent_gets(self, lane: Lane, request: Visit, params: Raw) -> None:
-        """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
-        it answers that its turn is over, or had been before."""
+        """Version 2: the agent gets a prompt. The agent works until it reports that it is idle, or
+        until it answers that the prompt's turn is over, or was over before."""
         if request.session is not None:
             session = self._parts.names.at_agent(lane, request.session)
             prompt = AgentPrompt(session, key_of(params), session.works)

@@ -24,7 +24,7 @@ MOST_PROMPTS: Final = 64
 
 
 class Beginning(Enum):
-    """Who has prompted in a session so far."""
+    """The peers that have prompted in a session so far."""
 
     NEW = "nobody"
     WORDED = "components alone"

@@ -62,7 +62,7 @@ _SET_LATER: Final = cast("Any", None)
 
 
 class AnswerTo(IntEnum):
-    """Who takes the answer to a visit (`Answers.complete`).
+    """The taker of the answer to a visit (`Answers.complete`).
 
     Integers, since the hash of other enum members is a call of a Python function.
     """
@@ -291,7 +291,7 @@ class Visit(Request, eq=False):
     target_id: bytes = b""
     cancelled: bool = False
     cancelled_by: Source | None = None
-    """Who has cancelled it; None: the conductor."""
+    """The source of its cancellation; None: the conductor."""
     followers: tuple[Follower, ...] = ()
     """The followers that read its answer, in order, also where the asker is gone."""
     copies: tuple[Visit, ...] = ()
@@ -325,7 +325,7 @@ class Visit(Request, eq=False):
     upstream: Answer | None = None
     """The answer to the request that the component passed on; of a copy, the original's answer."""
     held: WaitingInOrder | None = None
-    """That answer, where it goes past the component and has to wait for it; of a copy, the message
+    """The answer in `upstream`, where it waits to go past the component; of a copy, the message
     that waits for the copy."""
     excused: Excuse | None = None
     retries: int = 0
@@ -369,7 +369,7 @@ class Visit(Request, eq=False):
         return carried if carried is not None and carried.policy_state.enforced else None
 
     def carry(self, lane: Lane, message: Message, rights: int) -> None:
-        """The component at `lane` is to have it."""
+        """The component at `lane` is to have this request."""
         self.method, self.params, self.heading = message
         self.begins()
         self.order, self.round = 0, -1
@@ -378,9 +378,9 @@ class Visit(Request, eq=False):
         self.retries = 0
 
     def stands_for(self, carried: Visit, *, passed: bool) -> None:
-        """It takes the place of a request that a component has carried and not answered. `passed`:
-        the component has passed that request on, so its late answer is compared with the answer
-        that came back."""
+        """This visit takes the place of a request that a component has carried and not answered.
+        `passed`: the component has passed that request on, so its late answer is compared with the
+        answer that came back."""
         self.answer_to, self.heading, self.excused = AnswerTo.PAST, carried.heading, carried.excused
         self.lane, self.target, self.target_id = carried.lane, carried.lane, carried.target_id
         self.forwarded, self.upstream = carried.forwarded, carried.upstream if passed else None

@@ -54,8 +54,8 @@ _CHOICE: Final = frozenset({SESSION_NAMES[0], "configId", "value", "type", "_met
 _OPTION: Final = frozenset(
     {"id", "configId", "name", "description", "type", "currentValue", "options", "_meta"}
 )
-"""The members of an option of a component's own. It has no category: by the category clients know
-which options to show as the agent's mode or model."""
+"""The members of an option of a component's own. Such an option has no category: by the category
+clients know which options to show as the agent's mode or model."""
 _VALUE: Final = frozenset({"value", "group", "groupId", "name", "description", "options", "_meta"})
 
 _words = lazy_pattern(r"[\W_]+")

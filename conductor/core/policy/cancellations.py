@@ -141,8 +141,8 @@ class Cancellations(Part):
             self._parts.deadlines.after(GRACE, pending)
 
     def stop(self, carried: Visit, answer: tuple[bytes, bytes]) -> None:
-        """A request that a component has is cancelled. It gets this answer, or the one that has
-        come back already."""
+        """A request that a component has is cancelled. The component gets this answer, or the
+        answer that has come back already."""
         before, after = carried.state, to(carried.state, Event.CANCELLED)
         assert after is not None
         if before is not State.RETURNED:

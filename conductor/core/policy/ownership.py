@@ -107,8 +107,8 @@ class McpOwnership:
             self._admit(peer.policy_state, declared)
 
     def opened(self, asked: Noted, pending: Visit, member: bytes, body: bytes) -> None:
-        """A connection is open. It belongs to the server's owner: the peer that answers may only
-        have passed that answer on."""
+        """A connection is open. The connection belongs to the server's owner: the peer that answers
+        may only have passed the owner's answer on."""
         if member == b"result" and pending.target is not None:
             method, peer = pending.method, pending.target.peer
             owner = self._owner(addresses(method, asked.params))

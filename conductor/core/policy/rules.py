@@ -45,27 +45,29 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     """Prompts of its own, which the user may not see: `within` a turn of the user's, or
     `unprompted`, also when the user is away."""
     commands: tuple[str, ...] = ()
-    """Commands it may list and send, without their slash."""
+    """The commands that the component may list and send, without their slash."""
     permission: str = ""
     """`narrow`: permission requests may lose options, and be rejected."""
     mcp: str = ""
-    """`others`: it reads and alters the MCP traffic of others, also calls that the user allowed."""
+    """`others`: the component reads and alters the MCP traffic of others, also calls that the user
+    allowed."""
     sessions: str = ""
-    """`own`: it may open sessions that the user does not see, in the user's folders, and prompt the
-    agent there; fork the session whose prompt it holds, have a session of the user's go on as its
-    own, and answer set-ups. Each of its own sessions is in the mode of a new session."""
+    """`own`: the component may open sessions that the user does not see, in the user's folders, and
+    prompt the agent there; fork the session whose prompt it holds, have a session of the user's go
+    on as its own, and answer set-ups. Each of its own sessions is in the mode of a new session."""
     options: bool = False
-    """It has options of its own, which you set where you set the agent's."""
+    """Whether the component has options of its own, which the user sets beside the agent's."""
     editor: tuple[str, ...] = ()
-    """The parts of the editor that it may reach, such as `panel`
+    """The parts of the editor that the component may reach, such as `panel`
     (`docs/editors.md#the-editors-side`)."""
     methods: tuple[str, ...] = ()
-    """Extension methods it may send and carry; a name may end in `*`."""
+    """The extension methods that the component may send and carry; a name may end in `*`."""
     texts: bool = False
-    """It may change words inside finished tool calls, plans, notices, and the output of
-    terminals."""
+    """Whether the component may change words inside finished tool calls, plans, notices, and the
+    output of terminals."""
     capabilities: tuple[str, ...] = ()
-    """Pointers of capabilities it may claim (`/fs/readTextFile`), or `*`."""
+    """The pointers of the capabilities that the component may claim (`/fs/readTextFile`), or
+    `*`."""
 
     def names(self) -> list[str]:
         """The grants that are given, by name."""
@@ -90,23 +92,23 @@ class Policy(msgspec.Struct, frozen=True):
     """`pass`: the conversation goes on as if the component had passed the message on unchanged;
     `fail`: the component is ended."""
     fails: str = "open"
-    """`closed`: a request that it held when it failed or broke a rule is answered with an error;
-    else the request goes on unchanged."""
+    """`closed`: a request that the component held when it failed or broke a rule is answered with
+    an error; `open`: the request goes on unchanged."""
     ids: str = ""
     """`kept`: the program passes requests on under the ids they came with."""
     hold: float | None = None
-    """Seconds that it may hold a prompt; None: no limit."""
+    """The seconds that the component may hold a prompt; None: no limit."""
     watched: bool = False
-    """Its acts on the conversation are reported, and none of them happens."""
+    """Whether the component's acts on the conversation are reported, and none of them happens."""
 
     @property
     def prompts(self) -> bool:
-        """Whether it may prompt the agent by itself, in any session."""
+        """Whether the component may prompt the agent by itself, in any session."""
         return bool(self.grants.turns or self.grants.sessions)
 
     @property
     def serves(self) -> bool:
-        """Whether it may be the end of MCP servers it declared."""
+        """Whether the component may be the end of MCP servers that it declared."""
         return bool(self.rights(Direction.DOWN, "session/new") & CARRY)
 
     def rights(self, direction: Direction, key: str) -> int:
