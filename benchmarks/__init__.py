@@ -7,14 +7,14 @@ test: a slow machine fails nothing.
 Map, in the order a run uses it:
 
 ==============  =============================================================
-``options``     the command line -> ``Options``, and who takes part
+``options``     the command line -> ``Options``, and the programs that take part
 ``native``      builds agent, proxy, client and guest (C) and the SDK proxy, in a cache
 ``relay``       passes bytes between client and agent: the floor of a hop in Python
 ``revision``    builds another revision, to be measured beside this one
-``chains``      which chains there are, and the command line of each
-``metrics``     the table of what is measured
-``goals``       the table of goals: a figure of a chain beside that of another
-``plan``        which chains a run measures, and which steps of each
+``chains``      the chains, and the command line of each
+``metrics``     the table of metrics
+``goals``       the table of goals: a figure of a chain beside one of another
+``plan``        the chains that a run measures, and the steps of each
 ``session``     one chain alive: talks to the native client
 ``proctree``    CPU and memory of a process tree (Linux)
 ``measure``     one cell: all wished metrics of one chain, once

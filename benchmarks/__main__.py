@@ -14,7 +14,7 @@ from benchmarks.run import run
 
 
 def main() -> int:
-    """Runs what the command line asks for. 0; 1 when a chain failed; 2 when nothing can run."""
+    """Performs the command line. Returns 0; 1 when a chain failed; 2 when nothing can run."""
     options = parse()
     if options.picture is not None:
         return _draw(options)
@@ -74,7 +74,7 @@ def _plan(options: Options, cast: Cast) -> Plan:
 
 
 def _cast(options: Options) -> Cast:
-    """Builds what takes part. Raises BuildError where nothing can be measured without it."""
+    """Builds the programs that take part. Raises BuildError where a needed one cannot be built."""
     programs = build_c(options.cache)
     if options.conductor is None:
         say("note: no conductor found beside this Python; its chains are left out")

@@ -17,7 +17,7 @@ def card(
     Args:
         width: In pixels.
         height: In pixels.
-        title: What it shows.
+        title: The subject of the picture.
         told: The same in words, for those who cannot see it.
         bars: The colours of each class of bars, on light and on dark ground.
         parts: The elements that are drawn.

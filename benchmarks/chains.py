@@ -12,7 +12,7 @@ from benchmarks.native import Programs
 
 
 class Runner(StrEnum):
-    """Who runs the chain; ``ALONE`` is the client talking to the agent itself.
+    """The program that runs the chain; in ``ALONE`` the client talks to the agent itself.
 
     ``BEFORE`` is the conductor of another revision (``--against``), ``RELAY`` is ``relay.py``.
     """
@@ -25,7 +25,7 @@ class Runner(StrEnum):
 
 
 class Kind(StrEnum):
-    """What stands between client and agent."""
+    """The components between client and agent."""
 
     ALONE = "alone"
     NONE = "none"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 class Keeps(StrEnum):
-    """What conductor keeps of the messages of a chain; ``RING`` is what it does unless asked."""
+    """The part of a chain's messages that conductor keeps; ``RING`` is its default."""
 
     RING = "ring"
     NOTHING = "nothing kept"
@@ -55,7 +55,7 @@ class Chain:
 
     @property
     def label(self) -> str:
-        """For people: who, how many of what."""
+        """The chain for people: its runner, the number of components, and their kind."""
         if self.kind is Kind.ALONE:
             return "client + agent alone"
         if self.runner is Runner.RELAY:
@@ -66,7 +66,7 @@ class Chain:
 
     @property
     def blocks(self) -> int:
-        """How many blocks a prompt of one block has when the agent gets it."""
+        """The number of blocks of a prompt of one block when the agent gets it."""
         return 1 + self.proxies if self.kind is Kind.CHANGING else 1
 
 
@@ -91,7 +91,7 @@ _BARE: Final[dict[Runner, tuple[str, ...]]] = {
     Runner.ALONE: (),
     Runner.RELAY: (sys.executable, "-I", "-S", str(Path(__file__).with_name("relay.py"))),
 }
-"""Who always takes part, and is given nothing but the agent."""
+"""The runners that always take part, and are given nothing but the agent."""
 
 KINDS: Final[dict[Runner, tuple[Kind, ...]]] = {
     Runner.ALONE: (Kind.ALONE,),
@@ -99,7 +99,7 @@ KINDS: Final[dict[Runner, tuple[Kind, ...]]] = {
     Runner.REFERENCE: (Kind.NONE, Kind.SUBPROCESS, Kind.SDK),
     Runner.RELAY: (Kind.NONE,),
 }
-"""What each runner can run."""
+"""The kinds that each runner can run."""
 
 
 def counterpart(chain: Chain) -> Chain | None:
@@ -139,7 +139,7 @@ def command(chain: Chain, cast: Cast) -> list[str]:
 
 
 def _kept(chain: Chain, cast: Cast) -> list[str]:
-    """The options by which a chain keeps what it is to keep."""
+    """The options that make a chain keep its messages as `keeps` says."""
     if chain.keeps is Keeps.RING:
         return []
     trace = ["--trace", str(cast.trace)] if chain.keeps is Keeps.TRACE else []

@@ -13,7 +13,7 @@ BY_KEY: Final = {metric.key: metric for metric in METRICS}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a run found about a goal; None for what it has not measured."""
+    """A run's result for a goal; None for figures that the run has not measured."""
 
     value: float | None
     base: float | None
@@ -21,13 +21,13 @@ class Finding:
 
     @property
     def ratio(self) -> float | None:
-        """The value divided by that of the other chain."""
+        """The value divided by the value of the other chain."""
         return ratio(self.value, self.base)
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A chain's figure beside that of another chain, and what it should be.
+    """A chain's figure beside that of another chain, and its bound.
 
     ``bound`` holds for the ratio of the two, or with ``absolute`` for the figure itself; None is a
     row that only shows. It is the least where more is better, else the most.
@@ -40,11 +40,11 @@ class Goal:
     bound: float | None = None
     absolute: bool = False
     base_key: str = ""
-    """What of the other chain it is compared with, if that is another metric."""
+    """The metric of the other chain for the comparison, if it is another metric."""
 
     @property
     def metric(self) -> Metric:
-        """What is measured."""
+        """The metric of the goal."""
         return BY_KEY[self.key]
 
     @property
@@ -56,7 +56,7 @@ class Goal:
         return f"{sign} {self.bound:g} {self.metric.unit if self.absolute else 'x'}"
 
     def found(self, results: Results) -> Finding:
-        """What this run found."""
+        """The finding of a run."""
         value = results.median(self.chain, self.key)
         base = results.median(self.against, self.base_key or self.key)
         return Finding(value, base, self.met(value if self.absolute else ratio(value, base)))
@@ -122,4 +122,4 @@ GOALS: Final[tuple[Goal, ...]] = (
     _kept("streamed with a trace, four programs", _PROGRAMS, Keeps.TRACE, 0.7),
     _kept("streamed with a trace, four sandboxed", _FULL, Keeps.TRACE, 0.7),
 )
-"""The goals, as the tables have them: one table for each runner that they are compared with."""
+"""The goals, as the tables have them: one table for each runner of the comparison."""

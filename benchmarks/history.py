@@ -20,7 +20,7 @@ class HistoryError(Exception):
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on; no name of the machine, and no path."""
+    """The facts that the figures depend on; no name of the machine, and no path."""
     return {
         "system": platform.system(),
         "arch": platform.machine(),
@@ -34,7 +34,7 @@ def machine() -> dict[str, Any]:
 def entry(results: Results, load: Workload, about: dict[str, Any]) -> dict[str, Any]:
     """A run as a line of the history; ``about`` is the machine as it was when the run began.
 
-    Medians and ratios are those of the goals, by their texts, so far as they were measured.
+    Medians and ratios are those of the goals, by their texts, as far as they were measured.
     """
     found = {goal.text: goal.found(results) for goal in GOALS}
     return {
@@ -78,7 +78,7 @@ def _short(figure: float | None) -> float | None:
 
 
 def _processor() -> str:
-    """The processor's name as Linux has it, or what Python knows of it."""
+    """The processor's name as Linux has it, or else as Python has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

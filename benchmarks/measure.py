@@ -1,4 +1,4 @@
-"""One cell: everything measured of one chain, once."""
+"""One cell: all measures of one chain, once."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ _PACE: Final = 200
 """Updates a second where an agent writes as slowly as a model."""
 
 _SLOW_MS: Final = 300
-"""What an agent takes to start that is no program in C; many take more."""
+"""The start time of an agent that is no program in C; many take more."""
 
 _IDLE_CPU_S: Final = 0.005
 """A chain that uses less in the time above has come to rest."""
@@ -78,7 +78,7 @@ QUICK: Final = Workload(
 
 @dataclass(slots=True)
 class Cell:
-    """A round's samples by metric key, and what was odd (never fatal)."""
+    """A round's samples by metric key, and remarks (never fatal)."""
 
     samples: dict[str, list[float]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ def measure(
     chain: Chain, cast: Cast, load: Workload, steps: Collection[Step], env: Mapping[str, str]
 ) -> Cell:
     """All wished steps of one chain. Raises ChainError when the chain fails."""
-    # What chains before it have kept of prompts would be looked through.
+    # Prompts that chains before it have kept would be looked through.
     with tempfile.TemporaryDirectory() as state:
         return _measured(chain, cast, load, steps, {**env, "XDG_STATE_HOME": state})
 
@@ -132,7 +132,7 @@ def _measured(
         _slow(cell, partial(Session, client, words, slow, limit_s=load.limit_s), load)
     if Step.READY in steps and chain == ALONE:
         _python(cell, load, env)
-    # The chain that lives on through the scenario is one of the spawns as well.
+    # The chain that lives on through the scenario is among the spawns, too.
     for _ in range(load.spawns - 1 if Step.READY in steps else 0):
         with started() as session:
             cell.add("ready_ms", session.ready_ns / 1e6)
@@ -162,7 +162,7 @@ def _slow(cell: Cell, started: Callable[[], Session], load: Workload) -> None:
 
 
 def _python(cell: Cell, load: Workload, env: Mapping[str, str]) -> None:
-    """A Python that does nothing: what a program in Python takes to start at least."""
+    """A Python that does nothing: the least time that a program in Python takes to start."""
     for _ in range(load.spawns):
         began = time.monotonic_ns()
         subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], env=env, check=True)
@@ -172,7 +172,7 @@ def _python(cell: Cell, load: Workload, env: Mapping[str, str]) -> None:
 def _scenario(
     cell: Cell, session: Session, agent: Path, load: Workload, steps: Collection[Step]
 ) -> None:
-    """What is measured in one session, in this order: memory has seen all the rest."""
+    """The measures within one session, in this order: memory has seen all the rest."""
     session.open()
     session.turns(load.warm_turns, load.turn_bytes)
     if Step.TRIP in steps:
@@ -203,7 +203,7 @@ def _scenario(
         for turn in session.turns(load.big_count, load.big_bytes):
             cell.add("big_ms", turn / 1e6)
     if Step.MEMORY in steps and proctree.SUPPORTED:
-        time.sleep(_SETTLED)  # all chains alike: what was only in flight is not what they hold
+        time.sleep(_SETTLED)  # the same for all chains: messages in flight are not what they hold
         cell.add("pss_mb", proctree.pss_mb(session.client_pid, agent).others)
 
 

@@ -1,4 +1,4 @@
-"""What is measured: one table, read by the runner, the report and the options."""
+"""The metrics: one table, read by the runner, the report and the options."""
 
 from dataclasses import dataclass
 from enum import StrEnum

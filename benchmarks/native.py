@@ -26,7 +26,7 @@ _CARGO_LIMIT_S = 1800
 
 
 class BuildError(Exception):
-    """A native program could not be built; ``hint`` says what to do about it."""
+    """A native program could not be built; ``hint`` names the next step."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ def compiler() -> list[str] | None:
 
 
 def build_c(cache: Path, cc: list[str] | None = None) -> Programs:
-    """Builds what is not in ``cache`` yet. Raises BuildError."""
+    """Builds the programs that are not in ``cache`` yet. Raises BuildError."""
     command = cc or compiler()
     if command is None:
         raise BuildError("no C compiler found", "install one (cc), or `pip install ziglang`")
@@ -130,7 +130,7 @@ def _put(cache: Path, target: Path, make: Callable[[Path], object]) -> None:
 
 
 def run(command: list[str], what: str, limit_s: float) -> None:
-    """Runs a command that builds something. Raises BuildError with the end of what it wrote."""
+    """Runs a command that builds something. Raises BuildError with the end of its output."""
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=limit_s)
     except (OSError, subprocess.TimeoutExpired) as error:

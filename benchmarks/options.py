@@ -21,10 +21,10 @@ REFERENCE_NAME = "agent-client-protocol-conductor"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for; ``conductor`` and ``reference`` are commands or None.
+    """The options of the command line; ``conductor`` and ``reference`` are commands or None.
 
-    ``proxies`` is empty for the chains of the goals. With ``picture`` nothing is measured: it is
-    drawn from the run in ``source``.
+    ``proxies`` is empty for the chains of the goals. With ``picture`` nothing is measured: the
+    picture is drawn from the run in ``source``.
     """
 
     load: Workload
@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     if given.rounds is not None:
         load = dataclasses.replace(load, rounds=given.rounds)
     kinds, steps = given.only
-    # What a change costs is seen without the reference, which takes most of a run's time.
+    # The cost of a change shows without the reference, which takes most of a run's time.
     wants_reference = given.reference != "none" and not (given.against and not given.reference)
     return Options(
         load=load,
@@ -82,7 +82,7 @@ def find_conductor(given: str | None) -> tuple[str, ...] | None:
 
 
 def find_reference(given: str | None) -> tuple[str, ...] | None:
-    """The reference's command: the path given, or what PATH has."""
+    """The reference's command: the path given, or the program on PATH."""
     found = given if given is not None else shutil.which(REFERENCE_NAME)
     return (found,) if found is not None else None
 

@@ -30,7 +30,7 @@ def bars(run: Mapping[str, Any]) -> tuple[list[Bar], list[Bar]]:
     """The goals of a run: against the reference, whose track is full; and for themselves.
 
     A stream is drawn by the time of an update, so that less is better everywhere. In the second
-    list the goal stands in the middle of the track. What was not measured is left out.
+    list the goal stands in the middle of the track. Goals without a figure are left out.
     """
     ours = [goal for goal in GOALS if goal.against.runner is Runner.REFERENCE]
     compared = [
@@ -47,7 +47,7 @@ def bars(run: Mapping[str, Any]) -> tuple[list[Bar], list[Bar]]:
 
 
 def draw(run: Mapping[str, Any]) -> str:
-    """The picture of a run: a line of the history, or what ``--json`` wrote.
+    """The picture of a run: a line of the history, or the output of ``--json``.
 
     Raises HistoryError where none of the goals was measured.
     """

@@ -22,7 +22,7 @@ Plan = dict[Chain, frozenset[Step]]
 
 
 def wanted(cast: Cast, kinds: Collection[Kind], steps: Collection[Step]) -> list[Goal]:
-    """The goals of these kinds and steps, without those that need a runner who takes no part."""
+    """The goals of these kinds and steps, without goals that need a runner who takes no part."""
     return [
         goal
         for goal in _chosen(kinds, steps)
@@ -31,12 +31,13 @@ def wanted(cast: Cast, kinds: Collection[Kind], steps: Collection[Step]) -> list
 
 
 def for_goals(cast: Cast, kinds: Collection[Kind], steps: Collection[Step]) -> Plan:
-    """What the goals of these kinds and steps need, and the agent alone with all these steps.
+    """The chains and steps for the goals of these kinds and steps, and the agent alone with all
+    steps.
 
-    A chain of conductor is there without the one it is compared with, too: for its own figures.
+    A chain of conductor is there also without its counterpart: for its own figures.
     """
     found: dict[Chain, set[Step]] = {ALONE: set(steps)} if Kind.ALONE in kinds else {}
-    # What is compared stands side by side, so that a round measures it under like conditions.
+    # Compared chains stand side by side, so that a round measures them under like conditions.
     for goal in sorted(_chosen(kinds, steps), key=_place):
         for chain in (goal.chain, goal.against):
             found.setdefault(chain, set()).add(goal.metric.step)
@@ -64,7 +65,7 @@ def before(chain: Chain) -> Chain | None:
 
 
 def beside_before(plan: Plan) -> Plan:
-    """With each chain of the conductor the same of the other revision, right behind it."""
+    """The plan with each chain of the conductor followed by its twin of the other revision."""
     found: Plan = {}
     for chain, steps in plan.items():
         found[chain] = steps

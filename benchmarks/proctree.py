@@ -17,7 +17,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a tree used, split into one program (the agent) and all others."""
+    """The use of a tree, split into one program (the agent) and all others."""
 
     agent: float
     others: float

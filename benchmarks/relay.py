@@ -1,7 +1,7 @@
 """A bare relay: ``python -I -S relay.py AGENT [ARG…]``.
 
 One ``poll`` loop in one process passes bytes from the client to the agent and back, and reads
-nothing of them: what a hop in Python costs at least. It waits for a reader that is slow. It ends
+nothing of them: the least cost of a hop in Python. It waits for a slow reader. It ends
 when the agent ends, with the agent's exit code.
 """
 
@@ -13,7 +13,7 @@ import sys
 _CLIENT_IN, _CLIENT_OUT = 0, 1
 
 _ROOM = 65_536
-"""Bytes of one read: what a pipe of Linux holds."""
+"""Bytes of one read: the size of a pipe of Linux."""
 
 
 def main(agent: list[str]) -> int:

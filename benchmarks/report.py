@@ -17,7 +17,7 @@ _GROWING: Final = ("trip_us", "stream_cpu_us", "big_ms", "pss_mb")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they must be; the first to the left, the others to the right.
+    """Columns as wide as needed; the first to the left, the others to the right.
 
     Empty without rows.
     """
@@ -62,7 +62,8 @@ def figures(results: Results, plan: Plan) -> str:
 
 
 def ratios(results: Results, plan: Plan) -> str:
-    """One row for each chain that is compared with one of the reference: divided by that."""
+    """One row for each chain with a counterpart of the reference: the figures divided by the
+    counterpart's."""
     metrics = _metrics(plan)
     rows = []
     for chain in plan:
@@ -100,7 +101,7 @@ def changes(results: Results, plan: Plan, revision: str) -> str:
 
 
 def per_proxy(results: Results, plan: Plan) -> str:
-    """What one more proxy costs: slope and fit of the line through each row of chains.
+    """The cost of a further proxy: slope and fit of the line through each row of chains.
 
     Empty when no row has three chains.
     """
@@ -127,7 +128,7 @@ def troubles(results: Results) -> str:
 
 
 def legend(plan: Plan) -> str:
-    """What the columns mean."""
+    """The meaning of each column."""
     return "\n".join(f"  {m.title:7} {m.unit:3} {m.meaning}" for m in _metrics(plan))
 
 
@@ -159,7 +160,7 @@ def _figure(figure: float | None, metric: Metric) -> str:
 
 
 def _metrics(plan: Plan) -> list[Metric]:
-    """What is measured of at least one chain."""
+    """The metrics of at least one chain of the plan."""
     steps: set[Step] = set().union(*plan.values())
     return [metric for metric in METRICS if metric.step in steps]
 

@@ -1,4 +1,4 @@
-"""What a run has found so far."""
+"""The figures of a run so far."""
 
 from dataclasses import dataclass, field
 

@@ -54,7 +54,7 @@ def build(revision: str, cache: Path) -> Path:
 
 
 def _means() -> str:
-    """A digest of what else decides about a build: this Python, and the settings of Hatch."""
+    """A digest of the other inputs of a build: this Python, and the settings of Hatch."""
     settings = [f"{name}={os.environ[name]}" for name in sorted(os.environ) if "HATCH" in name]
     return hashlib.sha256("\n".join([sys.version, *settings]).encode()).hexdigest()[:8]
 
@@ -71,7 +71,7 @@ def _unpack(commit: str, folder: Path) -> None:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git answers; None if it fails or is not there."""
+    """The output of git; None if git fails or is not there."""
     try:
         done = subprocess.run(
             [_GIT, "-C", str(ROOT), *arguments], check=False, capture_output=True, text=True

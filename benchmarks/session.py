@@ -18,12 +18,12 @@ _TAIL_BYTES = 2000
 
 
 class ChainError(Exception):
-    """A chain failed: what happened, its exit code, the end of its stderr."""
+    """A chain failed; the text has the event, the exit code and the end of stderr."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of a stream's updates."""
+    """The result of a stream's updates."""
 
     lost: int
     doubled: int
@@ -83,11 +83,11 @@ class Session:
         return self._client.pid
 
     def open(self) -> None:
-        """``session/new``; what follows goes to this session."""
+        """Sends ``session/new``; later requests go to this session."""
         self._ask("session")
 
     def blocks(self) -> int:
-        """How many blocks a prompt of one block has when the agent gets it."""
+        """The number of blocks of a prompt of one block when the agent gets it."""
         return int(self._ask("blocks")["blocks"])
 
     def trips(self, count: int, size: int) -> list[int]:
@@ -114,11 +114,11 @@ class Session:
         return self._streamed(f"stream {count} {size} {pace}")
 
     def begin_tally(self, count: int, size: int) -> None:
-        """Asks for such a stream; ``tally`` says what came of it."""
+        """Asks for such a stream; ``tally`` returns its result."""
         self._send(f"tally {count} {size}")
 
     def tally(self) -> Tally:
-        """What has come, once the stream that was asked for is answered."""
+        """The updates that have come, once the stream's request is answered."""
         answer = self._answer()
         return Tally(*(int(answer[name]) for name in ("lost", "doubled", "disordered")))
 
@@ -127,7 +127,7 @@ class Session:
         self._ask(f"hold {count} {size}")
 
     def drain(self) -> int:
-        """Reads what ``hold`` has asked for, to its end: how long that took."""
+        """Reads the stream of ``hold`` to its end. Returns the time it took."""
         return self._streamed("drain")
 
     def _streamed(self, command: str) -> int:

@@ -35,7 +35,7 @@ def median(samples: Sequence[float]) -> float | None:
 
 
 def ratio(value: float | None, base: float | None) -> float | None:
-    """``value / base``, or None where one of them is missing or the base is 0."""
+    """``value / base``, or None where a value is missing or the base is 0."""
     if value is None or base is None or base == 0:
         return None
     return value / base

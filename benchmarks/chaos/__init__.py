@@ -4,11 +4,11 @@
 
 ============  ================================================================
 ``options``   the command line -> ``Options``
-``script``    what is drawn from the seed: chains, turns, harms, endings
-``expected``  what the updates of one turn have to be
+``script``    the draws from the seed: chains, turns, harms, endings
+``expected``  the updates that one turn must have
 ``ledger``    the checker: one entry a request, one verdict each
 ``wire``      the conductor as a process: pipes, lines, its exit code
-``victims``   the processes below it: who to kill or stop, who is left
+``victims``   the processes below it: victims to kill or stop, and leftovers
 ``life``      one chain from its first message to its last process
 ``rounds``    one round of a life: turns and harms at the same time
 ``endings``   the ways a life ends

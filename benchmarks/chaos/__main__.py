@@ -58,7 +58,7 @@ def run(options: Options, conductor: tuple[str, ...], proxy: Path) -> Summary:
             break
         rng = Random(f"{options.seed}/{number}")  # noqa: S311 - no secret is drawn
         plan = draw_life(rng)
-        # With a trace a host of guests has no shortcut: half of all chains have one.
+        # With a trace a host of guests has no shortcut: half of all chains have a trace.
         trace = options.cache / "chaos.jsons" if number % 2 else None
         command = [*conductor, *arguments(plan, proxy, options.cache, trace)]
         say(f"chain {number}: {' '.join(plan.proxies)}, {plan.isolation}, "
@@ -100,7 +100,7 @@ def live(
     summary: Summary,
     trace: Path | None = None,
 ) -> None:
-    """One chain from its first message to its last process; adds what came of it."""
+    """Plays one chain from its first message to its last process; adds the result to `summary`."""
     played = 0
     try:
         life.initialize()

@@ -1,7 +1,7 @@
-"""What guests that cost do to others: a neighbour's round trips, and the accounts after.
+"""The harm of costly guests to others: a neighbour's round trips, and the accounts afterwards.
 
-One chain: the attackers, a neighbour (`passthrough`), the bundled agent. The same chain with
-attackers that only pass everything on is what the neighbour is compared with.
+One chain: the attackers, a neighbour (`passthrough`), the bundled agent. The neighbour is compared
+with the same chain with attackers that only pass everything on.
 """
 
 import json
@@ -33,7 +33,7 @@ PAUSE: Final = 0.01
 """Seconds between two of them, as a person or an agent takes."""
 
 PATIENCE: Final = 60.0
-"""Seconds until a request counts as one that hangs."""
+"""Seconds after which a request counts as hanging."""
 
 QUIET: Final = 1.0
 """Seconds after which memory is looked at."""
@@ -45,7 +45,7 @@ programs."""
 
 @dataclass(slots=True)
 class Account:
-    """What came of one chain."""
+    """The result of one chain."""
 
     attacks: Sequence[Attack]
     trips: list[float] = field(default_factory=list)
@@ -84,9 +84,10 @@ class _Chain:
         self._reader.start()
 
     def ask(self, method: str, params: object) -> Any:
-        """One request; its result. One that an attacker's end has failed is asked again.
+        """Sends one request. Returns its result. A request that an attacker's end has failed is
+        sent again.
 
-        Raises `Empty` for one that hangs, `RuntimeError` for errors that nobody guilty is named in.
+        Raises `Empty` for a hanging request, `RuntimeError` for errors that name no attacker.
         """
         assert self.process.stdin is not None
         self._number += 1
@@ -191,7 +192,7 @@ def _use(chain: _Chain, account: Account, prompts: int) -> None:
 
 
 def judge(account: Account) -> None:
-    """Notes what should not have come of a chain."""
+    """Notes all troubles of a chain."""
     if account.code is None or account.ending_s > ENDING:
         account.trouble.append(f"it takes {account.ending_s:.0f} s to end")
     for line in account.stderr.splitlines():

@@ -1,4 +1,4 @@
-"""The ways a life ends, and what has to be true of each."""
+"""The ways a life ends, and the conditions that each end must meet."""
 
 import signal
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from benchmarks.chaos.rounds import AGENT
 from benchmarks.chaos.script import Ending, Turn
 
 _LEFT_OVER_S = 10.0
-"""Seconds after the conductor's end in which its processes have to be gone."""
+"""Seconds after the conductor's end in which its processes must be gone."""
 
 
 def compare_histories(life: Life) -> None:
-    """What the agent was asked, by its own account, is what the client asked: in order, once."""
+    """Compares the agent's own account of prompts with the client's: the same, in order, once."""
     life.killed.clear()
     for session in life.idle_sessions():
         heard = Anything()
@@ -37,7 +37,7 @@ def compare_histories(life: Life) -> None:
 
 
 def end(life: Life) -> None:
-    """Ends the life as planned, and looks for what is left of it."""
+    """Ends the life as planned, and looks for leftovers."""
     _ENDINGS[life.plan.ending](life)
     life.wire.process.wait()
 

@@ -1,6 +1,6 @@
-"""What the updates of one turn have to be, and what each one that comes is.
+"""The updates that one turn must have, and the class of each update that comes.
 
-An expectation is told the texts in the order of their arrival. It tells a gap (something
+An expectation gets the texts in the order of their arrival. It tells a gap (a text
 before this one is missing) from a repetition, so that losing and doubling are told apart.
 """
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Arrival(enum.Enum):
-    """How a text relates to those before it."""
+    """The relation of a text to the texts before it."""
 
     NEXT = enum.auto()
     GAP = enum.auto()
@@ -21,7 +21,7 @@ class Expected(Protocol):
     """The updates of one turn."""
 
     def take(self, text: str) -> Arrival:
-        """Notes the text of one update and says what it is."""
+        """Notes the text of one update. Returns its relation to the texts before it."""
 
     @property
     def complete(self) -> bool:
@@ -29,7 +29,7 @@ class Expected(Protocol):
 
 
 class Text:
-    """Any number of chunks that make up one text; each part of it should occur in it once."""
+    """Any number of chunks that make up one text; each part of it must occur in it once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -97,5 +97,5 @@ class Anything:
 
     @property
     def text(self) -> str:
-        """What has come so far."""
+        """The text that has come so far."""
         return "".join(self._parts)

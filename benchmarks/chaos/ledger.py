@@ -1,6 +1,6 @@
 """The checker: every request gets one entry, every entry one verdict.
 
-Pure bookkeeping: whoever talks to the conductor tells it what was sent and what came.
+Pure bookkeeping: the code that talks to the conductor reports all messages sent and received.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from benchmarks.chaos.expected import Arrival, Expected
 
 Json = dict[str, Any]
 Explains = Callable[[str], bool]
-"""Whether a failure of the component of this name is what was done to the chain; no name: whether
-the conductor was told to stop."""
+"""Whether a harm to the chain explains a failure of the component of this name; without a name:
+whether the conductor was told to stop."""
 
 _KEPT_TROUBLES = 20
 _KEPT_ALIKE = 5
@@ -22,16 +22,16 @@ _LONGEST = 2000
 
 @dataclass(slots=True)
 class Entry:
-    """One request of the client: what is expected of it, and what came of it."""
+    """One request of the client: the expected answer, and the answer that came."""
 
     key: int | str
     what: str
     session: str | None = None
     expected: Expected | None = None
     stop: str | None = None
-    """The stop reason a prompt has to end with."""
+    """The stop reason with which a prompt must end."""
     code: int | None = None
-    """The error code it has to be answered with; None: a result."""
+    """The error code with which the request must be answered; None: a result."""
     partial: bool = False
     """A cancelled turn: its updates may stop early, but miss nothing in between."""
     answers: int = 0
@@ -48,7 +48,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Tally:
-    """What the table shows; sums over lives with ``+=`` of `add`."""
+    """The figures of the table; sums over lives with ``+=`` of `add`."""
 
     requests: int = 0
     messages: int = 0
@@ -59,7 +59,7 @@ class Tally:
     errors: Counter[str] = field(default_factory=Counter)
     """Answered with an error, by the component that was killed."""
     cut_updates: int = 0
-    """Updates of turns that had failed already, or missing in those: not held against anybody."""
+    """Updates of turns that had failed already, or missing in such turns: no fault of anybody."""
     permissions: int = 0
     lost: int = 0
     doubled: int = 0
@@ -69,7 +69,7 @@ class Tally:
     altered: int = 0
     """Answers or updates that nobody asked for, or with other contents."""
     untold: int = 0
-    """Messages of which the entries of the log are not what happened."""
+    """Messages that differ from their entries in the log."""
     orphans: int = 0
     failures: int = 0
     """Chains that ended, or stopped serving, when they should not have."""
@@ -93,7 +93,7 @@ class Tally:
 
     @property
     def faults(self) -> int:
-        """What must be 0."""
+        """The counts that must be 0."""
         return sum(getattr(self, name) for name in FAULTS)
 
 
@@ -121,7 +121,7 @@ class Ledger:
 
     @property
     def open(self) -> list[Entry]:
-        """Those without an answer."""
+        """The entries without an answer."""
         return [entry for entry in self._entries.values() if not entry.answers]
 
     def sent(self, entry: Entry) -> None:
@@ -141,7 +141,7 @@ class Ledger:
         failed = bool(turn.answers) and not turn.good
         if arrival is Arrival.AGAIN:
             self._fault("doubled", f"{turn.what}: an update came twice: {text[:80]!r}")
-        elif failed:  # what the agent tells of its own failed requests is news, too
+        elif failed:  # the agent's news about its own failed requests comes, too
             self.tally.cut_updates += 1
         elif arrival is Arrival.FOREIGN:
             self._fault("altered", f"{turn.what}: a strange update: {text[:80]!r}")
@@ -185,7 +185,7 @@ class Ledger:
         return entry
 
     def close(self) -> None:
-        """Nothing more will come: what is open stays so."""
+        """Nothing more will come: open entries stay open."""
         for entry in self.open:
             self._fault("unanswered", f"{entry.what}: no answer")
 

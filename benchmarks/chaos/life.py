@@ -1,4 +1,4 @@
-"""One chain alive: what a round or an ending needs to drive it and to hold it to account."""
+"""One chain alive: the means by which a round or an ending drives it and holds it to account."""
 
 import itertools
 import os
@@ -16,7 +16,7 @@ from benchmarks.chaos.script import LifePlan, Turn, chat
 from benchmarks.chaos.wire import Wire
 
 DEADLINE = 30.0
-"""Seconds anything may take; whoever needs longer is held to be stuck."""
+"""Seconds that anything may take; a life that needs longer counts as stuck."""
 
 _WINDOW = 62.0
 """Seconds in which at most `_BUDGET` failures of a component are forgiven, and a little."""
@@ -37,12 +37,11 @@ class Session:
         self.name = name
         self.prompts: list[str] = []
         self.stopped: set[int] = set()
-        """Places of those that were cancelled: a proxy may have held one, so that the agent never
-        heard of it."""
+        """Places of cancelled prompts: a proxy may have held one, unheard by the agent."""
         self.busy = False
 
     def as_heard(self, heard: list[str]) -> list[str]:
-        """Of its prompts those that the agent should have heard, if these are what it has heard."""
+        """The session's prompts that the agent should have heard, if it has heard `heard`."""
         left, found = list(heard), []
         for place, text in enumerate(self.prompts):
             if left and left[0] == text:
@@ -53,7 +52,7 @@ class Session:
 
 
 class Life:
-    """A conductor with its client: sends, checks what comes, does what is due."""
+    """A conductor with its client: sends, checks what comes, performs acts that are due."""
 
     def __init__(self, plan: LifePlan, command: Sequence[str], env: dict[str, str]) -> None:
         self.plan = plan
@@ -64,7 +63,7 @@ class Life:
         """PSS of the conductor after each round, in MB."""
         self.harms: dict[str, int] = {}
         self.killed: set[str] = set()
-        """What was killed in this round: `guests`, or a proxy's name."""
+        """The victims of this round: `guests`, or a proxy's name."""
         self.hold_permissions = 0.0
         self._kills: dict[str, deque[float]] = {}
         self._handles: list[int] = []
@@ -101,7 +100,7 @@ class Life:
             raise StuckError("initialize failed")
 
     def session(self) -> Session:
-        """A session nobody uses: one of before, or a new one."""
+        """A session that nobody uses: an old one, or a new one."""
         while not self._idle:
             entry = self.request(
                 "session/new", {"cwd": "/", "mcpServers": []}, {"what": "session/new"}
@@ -114,7 +113,7 @@ class Life:
         return self._idle.pop()
 
     def prompt(self, session: Session, turn: Turn) -> Entry:
-        """Starts a turn; when it ends well, the ones after it follow, and the session is free."""
+        """Starts a turn. When it ends well, the turns after it follow, and the session is free."""
         expected: Expected = turn.expected()
         blocks = [{"type": "text", "text": turn.text}]
         fields = {
@@ -130,7 +129,7 @@ class Life:
         def ended(entry: Entry) -> None:
             if turn.cancel_after is not None:
                 session.stopped.add(place)
-            if not entry.good:  # the agent may still be at it; its session is used no more
+            if not entry.good:  # the agent may still work on it; its session is used no more
                 self.cancel(session)
             elif turn.more:
                 name = turn.what.removeprefix("chat ").partition("/")[0]
@@ -170,7 +169,7 @@ class Life:
             self.wire.turn(min(0.05, self._do_due(now)))
 
     def serve(self, timeout: float) -> None:
-        """Does what is due and serves the wire once, for at most so many seconds."""
+        """Performs acts that are due and serves the wire once, for at most so many seconds."""
         self.wire.turn(min(timeout, self._do_due(time.monotonic())))
 
     @property
@@ -184,7 +183,7 @@ class Life:
         self.until(lambda: all(entry.answers for entry in entries), what)
 
     def until_quiet(self) -> None:
-        """Waits until nothing is open, nothing is due, and whoever was killed is gone."""
+        """Waits until nothing is open, nothing is due, and all killed processes are gone."""
         self.until(lambda: self.quiet, "the end of the round")
         for handle in self._handles:
             self.until(lambda handle=handle: victims.gone(handle), "a killed process")  # type: ignore[misc]
@@ -192,7 +191,7 @@ class Life:
         self._handles.clear()
 
     def _do_due(self, now: float) -> float:
-        """Does what is due; seconds until the next."""
+        """Performs acts that are due. Returns the seconds until the next act."""
         while self._due and self._due[0][0] <= now:
             self._due.pop(0)[2]()
         return max(0.0, self._due[0][0] - now) if self._due else DEADLINE
@@ -219,7 +218,7 @@ class Life:
         """Whether a component of this name was killed in this round."""
         return name in self.killed or (name.startswith("guest") and "guests" in self.killed)
 
-    # -- what comes --------------------------------------------------------------------------
+    # -- messages that come ------------------------------------------------------------------
 
     def _received(self, line: bytes) -> None:
         frame: Json = msgspec.json.decode(line)

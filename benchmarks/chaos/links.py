@@ -45,7 +45,7 @@ MARKS = (
 
 
 class Kind(enum.Enum):
-    """What is done to a link."""
+    """The harm to a link."""
 
     CUT = "cut at a moment"
     AWAY = "cut, and no new link for a while"
@@ -97,7 +97,7 @@ class Crowd:
 
 
 def run(options: Options, conductor: Sequence[str], say: Callable[[str], None]) -> Summary:
-    """One server after the other until the time is over."""
+    """Plays one server after the other until the time is over."""
     summary = Summary(options.seed)
     start = time.monotonic()
     over = start + 60 * options.minutes
@@ -209,7 +209,7 @@ def _play(crowd: Crowd, trial: _Trial, rng: Random, look: Callable[[], None]) ->
 
 
 def _begin(editor: Editor, rng: Random, number: int) -> None:
-    """Starts the turns of a round and arms what is done to its link."""
+    """Starts the turns of a round and arms the harms to its link."""
     life, turns = editor.life, draw_turns(rng, number)
     blows = [draw_blow(rng) for _ in range(rng.choice((0, 1, 1, 2, 3)))]
     life.hold_permissions = rng.choice((0.0, 0.0, 0.1))

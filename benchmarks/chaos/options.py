@@ -12,12 +12,12 @@ from benchmarks.options import find_conductor
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for."""
+    """The options of the command line."""
 
     minutes: float
     seed: int
     chain: int | None
-    """The number of the one chain of the seed to play; None: all until the time is over."""
+    """The number of the only chain of the seed to play; None: all until the time is over."""
     json: Path | None
     cache: Path
     conductor: tuple[str, ...] | None

@@ -13,7 +13,7 @@ _SETTLED = 3
 """Rounds before a chain's memory counts: buffers and caches are filled then."""
 
 _LEAST = 20
-"""Rounds the later half of a life has to have for its memory to have a trend."""
+"""The least rounds in the later half of a life that give its memory a trend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Summary:
 
 
 def memory_of(samples: Sequence[float]) -> Memory | None:
-    """What became of one conductor's memory; None where it was not seen."""
+    """The memory of one conductor; None where it was not seen."""
     settled = [sample for sample in samples[_SETTLED:] if sample]
     if not settled:
         return None

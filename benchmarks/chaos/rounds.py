@@ -9,11 +9,11 @@ from benchmarks.chaos.life import Life, StuckError
 from benchmarks.chaos.script import Blow, Harm, Round, chat
 
 HOST, AGENT = "conductor.run.segment", "agent.py"
-"""What the command lines of these processes hold."""
+"""Words in the command lines of these processes."""
 
 
 def proxy_word(number: int) -> str:
-    """What the command line of the proxy process in this place holds."""
+    """The word in the command line of the proxy process in this place."""
     return f"chaos-proxy-{number}"
 
 
@@ -35,7 +35,7 @@ def play(life: Life, plan: Round, number: int) -> None:
 
 
 def _prove(life: Life, number: int) -> None:
-    """A turn has to go through: each kill may cost one, by being noticed only then."""
+    """A turn must go through: each kill may cost one turn, if it is noticed only then."""
     for attempt in range(len(life.killed) + 2):
         entry = life.prompt(life.session(), chat(f"{number}.proof.{attempt}", 0))
         life.until_answered([entry])

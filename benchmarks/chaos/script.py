@@ -1,7 +1,7 @@
-"""What is drawn from the seed: which chains, which turns, which harms, how each life ends.
+"""The draws from the seed: the chains, the turns, the harms, the end of each life.
 
-Everything a life does is drawn before it is done, so that what happens in it (which is a
-matter of timing) does not change what is drawn next.
+Every act of a life is drawn before it is performed, so that events in the life (which are a
+matter of timing) do not change the next draws.
 """
 
 import enum
@@ -13,7 +13,7 @@ from benchmarks.chaos.expected import Expected, Numbered, Text
 
 
 class Harm(enum.Enum):
-    """What is done to a chain amid a round."""
+    """The harm to a chain amid a round."""
 
     KILL_HOST = "kill a host of guests"
     KILL_PROXY = "kill a proxy process"
@@ -67,7 +67,7 @@ class Blow:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One prompt: its text, what has to come of it."""
+    """One prompt: its text, and the expected updates."""
 
     what: str
     text: str
@@ -75,14 +75,14 @@ class Turn:
     cancel_after: float | None = None
     """Seconds after which the client cancels it; None: never."""
     sure: bool = True
-    """Whether cancelling is what ends it."""
+    """Whether cancelling ends the prompt."""
     more: int = 0
-    """How many further short turns follow it in its session, one after the other."""
+    """The number of short turns that follow in its session, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Turns side by side, requests nobody knows, and what is done meanwhile."""
+    """Turns side by side, requests of unknown methods, and the harms meanwhile."""
 
     turns: tuple[Turn, ...]
     unknown: int
@@ -102,7 +102,7 @@ class LifePlan:
 
 
 def draw_life(rng: Random) -> LifePlan:
-    """A chain; one in four lives long, so that memory has time to grow."""
+    """A chain; each fourth lives long, so that memory has time to grow."""
     rounds = rng.randint(60, 120) if rng.random() < 0.25 else rng.randint(6, 20)
     ending = rng.choice((Ending.EOF, Ending.EOF, *Ending))
     return LifePlan(rng.choice(CHAINS), rng.choice(ISOLATIONS), rounds, ending)

@@ -1,6 +1,6 @@
-"""What the log of a chain tells, read back from its trace, against what everybody got and sent.
+"""The log of a chain, read back from its trace, against the messages that everybody got and sent.
 
-What the client got and sent is known from its own pipes. Of components their transports have
+The client's messages are known from its own pipes. For components their transports have
 recorded lines, which nobody derives from entries.
 """
 
@@ -20,8 +20,8 @@ _CANCEL = "$/cancel_request"
 
 
 class Said(NamedTuple):
-    """A message but for its id, which is another one at each hop: kind, method (of a response
-    none), and what it holds."""
+    """A message without its id, which changes at each hop: kind, method (not of a response),
+    body."""
 
     kind: str
     method: str
@@ -64,7 +64,7 @@ Talk = defaultdict[str, list[Said]]
 
 
 def compare(trace: Path, sent: Sequence[bytes], got: Sequence[bytes], tally: Tally) -> None:
-    """Counts in a tally where the entries of a trace are not what happened. `sent` and `got`: the
+    """Counts in a tally the entries of a trace that differ from the messages. `sent` and `got`: the
     lines of the client, which entries rebuild byte for byte and in their order."""
     told_got, told_sent, real_got, real_sent = _read(trace)
     for way, talk, lines in (("got", told_got, got), ("sent", told_sent, sent)):
@@ -87,7 +87,8 @@ def compare(trace: Path, sent: Sequence[bytes], got: Sequence[bytes], tally: Tal
             # An instance that takes the place of another gets its role from the conductor alone.
             if way == "got" and name.startswith("process") and left.total() > 2 * roles:
                 _untold(tally, left.total(), f"`{name}`: it got more than is told")
-            # A request may wait until who sent it is killed, a cancellation may be of what is over.
+            # A request may wait until its sender is killed, a cancellation may concern an ended
+            # request.
             asked = sum(
                 count
                 for said, count in left.items()
@@ -103,7 +104,8 @@ def _untold(tally: Tally, count: int, text: str) -> None:
 
 
 def _read(trace: Path) -> tuple[Talk, Talk, Talk, Talk]:
-    """What everybody got and sent: by the events of a trace, and by its records of components."""
+    """The messages that everybody got and sent: by the events of a trace, and by its records of
+    components."""
     got, real_got, real_sent = Talk(list), Talk(list), Talk(list)
     sent: defaultdict[str, dict[tuple[int, str], Said]] = defaultdict(dict)
     with trace.open("rb") as file:
@@ -153,5 +155,5 @@ def _said(line: bytes | msgspec.Raw) -> Said:
 
 def _asked(kind: str, method: str, params: msgspec.Raw) -> Said:
     method = "initialize" if method == _ROLE else method
-    # It names an id, which is another one at each hop.
+    # The params name an id, which changes at each hop.
     return Said(kind, method, b"" if method == _CANCEL else bytes(params))

@@ -77,12 +77,12 @@ def pss_mb(pid: int) -> float:
 
 
 def _living() -> list[int]:
-    """Descendants of this process, after those that have ended were buried."""
+    """Descendants of this process, after ended ones were reaped."""
     pids = []
     for pid in proctree.descendants(os.getpid()):
         try:
             buried, _ = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:  # not a child of ours, but of one
+        except ChildProcessError:  # not a child of ours, but a grandchild
             buried = 0
         if not buried and (_PROC / str(pid)).exists():
             pids.append(pid)

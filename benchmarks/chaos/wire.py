@@ -37,10 +37,10 @@ class Wire:
         self.deaf_until = 0.0
         """Monotonic time up to which nothing of its output is read."""
         self.lines = 0
-        """Lines sent and received …"""
+        """The number of lines sent and received."""
         self.sent: list[bytes] = []
         self.got: list[bytes] = []
-        """… and these, where `keeps`."""
+        """The lines themselves, where `keeps`."""
         self.keeps = False
         self._on_line = on_line
         pipes = (self.process.stdin, self.process.stdout, self.process.stderr)

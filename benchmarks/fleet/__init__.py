@@ -1,1 +1,1 @@
-"""What a fleet costs: a gateway and workers with NATS between, beside one server and bare NATS."""
+"""The cost of a fleet: a gateway and workers with NATS between, beside one server and bare NATS."""

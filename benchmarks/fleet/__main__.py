@@ -31,7 +31,7 @@ from benchmarks.session import ChainError, Session
 _PROXIES = ["passthrough"] * 4
 _SETTLED = 2.0
 _QUIET = 0.2
-"""Seconds for what the connection before has left to end."""
+"""Seconds for leftovers of the connection before to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ QUICK = Load(rounds=1, trips=50, updates=500, places=2, kills=1, sessions=20, us
 
 
 class Run:
-    """One run: what it has found, as goals."""
+    """One run: its findings, as goals."""
 
     def __init__(
         self, programs: Programs, conductor: tuple[str, ...], load: Load, cache: Path, folder: Path
@@ -114,7 +114,7 @@ class Run:
         ]
 
     def places(self) -> None:
-        """What a user's first connection costs more than on one server."""
+        """The further cost of a user's first connection, compared with one server."""
         load, agent = self._load, str(self._programs.agent)
         store = self._folder / "places"
         store.mkdir()
@@ -135,7 +135,7 @@ class Run:
                     ("served", served.at("ws")),
                 ):
                     took = self._opened(address, of)
-                    if number:  # the first one warms all up
+                    if number:  # the first connection warms all up
                         times[name].append(took)
         first, again, alone = (median(times[name]) for name in ("first", "again", "served"))
         self.goals += [
@@ -241,7 +241,7 @@ _PARTS: Final = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what the command line asks for. 0; 1 when something failed; 2 when nothing can run."""
+    """Performs the command line. Returns 0; 1 when something failed; 2 when nothing can run."""
     given = _parser().parse_args(arguments)
     load = QUICK if given.quick else Load()
     if given.rounds is not None:

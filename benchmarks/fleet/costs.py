@@ -1,7 +1,7 @@
-"""What a NATS server works for a message: its CPU time, which other load hardly changes.
+"""The work of a NATS server for a message: its CPU time, which other load hardly changes.
 
 ``python -m benchmarks.fleet.costs`` starts servers from the wheel of `nats-server`, with raw
-sockets as their clients, and prints what it measures. The simulation has the figures as
+sockets as their clients, and prints the figures. The simulation has these figures as
 constants, with their date.
 """
 
@@ -27,7 +27,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Node:
-    """One server: where it listens, and what it has worked."""
+    """One server: its port, and its work."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
         self.process = process
@@ -281,7 +281,7 @@ def interest(nodes: Sequence[Node], subjects: int) -> tuple[list[float], list[fl
 
 
 def main() -> None:
-    """Prints what was measured."""
+    """Prints the figures."""
     with servers(1) as one:
         alone = stream(one, one, 200_000)
         ten = stream(one, one * 10, 50_000)

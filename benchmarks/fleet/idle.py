@@ -16,7 +16,7 @@ class Client:
         self._number = 0
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request; what else comes is dropped."""
+        """The answer to a request; other messages are dropped."""
         self._number += 1
         asked = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         await self._socket.send(json.dumps(asked))

@@ -1,4 +1,4 @@
-"""An agent of which every process knows every session: what it takes to go on after a kill."""
+"""An agent of which every process knows every session: this lets a chain go on after a kill."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Answers what it knows until its input ends."""
+    """Answers the methods that it knows until its input ends."""
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message and "method" in message:

@@ -70,7 +70,7 @@ class Fleet:
         self._held.close()
 
     def kill_holder(self) -> None:
-        """Kills the worker that runs an agent, and what it runs."""
+        """Kills the worker that runs an agent, and all processes below it."""
         holder = max(self.workers, key=lambda worker: len(proctree.descendants(worker.pid)))
         below = proctree.descendants(holder.pid)
         for pid in (holder.pid, *below):
@@ -89,5 +89,5 @@ class Fleet:
 
     @property
     def workers_mb(self) -> float:
-        """Megabytes of the workers and what they run, agents aside."""
+        """Megabytes of the workers and the processes below them, without agents."""
         return sum(part.pss_mb for part in self.workers)

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Run:
-    """The rows of one run, and what was found of each so far, by key."""
+    """The rows of one run, and the figures of each so far, by key."""
 
     def __init__(self, conductor: Sequence[str], cache: Path, load: Load) -> None:
         self.found: dict[str, Found] = {}
@@ -53,7 +53,7 @@ class _Run:
         self._rows: list[tuple[Row, Path]] = []
 
     def build(self, wanted: Sequence[Row]) -> None:
-        """Makes every proxy; those whose tools are missing are only named."""
+        """Builds every proxy; proxies whose tools are missing are only named."""
         for row in wanted:
             self.found[row.key] = Found()
             try:
@@ -63,10 +63,10 @@ class _Run:
                 sys.stderr.write(f"{row.label}: {error}\n{error.said}")
 
     def measure(self) -> None:
-        """All rounds: all rows in each, every second one backwards."""
-        for row, folder in self._rows:  # compiles what was not, and fills the caches
+        """Plays all rounds: all rows in each round, every second round backwards."""
+        for row, folder in self._rows:  # fills the caches of compiled code
             self._try(row, folder, Load(1, 2, 2, min(self._load.trips, 1)), Found())
-        # As in the process that hosts guests: what exists now lives as long as it.
+        # As in the process that hosts guests: existing objects live as long as the process.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 50, 50)
@@ -80,7 +80,7 @@ class _Run:
                 measure.sizes(row, folder, self.found[row.key])
 
     def by_label(self) -> dict[str, Found]:
-        """What was found, for people."""
+        """The figures, for people."""
         labels = {_NONE: _NONE, **{row.key: row.label for row in ROWS}}
         return {labels[key]: found for key, found in self.found.items()}
 

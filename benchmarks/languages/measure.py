@@ -1,4 +1,4 @@
-"""What is measured of each language: one round of it, and the medians of all rounds."""
+"""The measures of each language: one round of it, and the medians of all rounds."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -59,7 +59,7 @@ Samples = dict[str, list[float]]
 
 @dataclass(slots=True)
 class Found:
-    """What came of one row: a figure for each round by key, or why there is none."""
+    """The result of one row: a figure for each round by key, or why there is none."""
 
     samples: Samples = field(default_factory=dict)
     problem: str = ""
@@ -99,7 +99,7 @@ def turns(
 
 
 def sizes(row: Row, folder: Path, found: Found) -> None:
-    """Once: what one more instance takes of memory, and the module's size."""
+    """Measures once: the memory of a further instance, and the module's size."""
     if not row.sandboxed:
         with ways.Piped(ways.program(), folder) as way:
             way.turn(SMALL)
@@ -114,11 +114,11 @@ def sizes(row: Row, folder: Path, found: Found) -> None:
 
 
 def _grown(make: Callable[[], ways.Way], row: Row) -> float:
-    """Private memory of one more instance, in KB: what several add to this process."""
+    """Private memory of a further instance, in KB: the growth by several instances, divided."""
     with ExitStack() as stack:
         for number in range(_INSTANCES + 1):
             stack.enter_context(make()).turn(SMALL, adds=row.adds)
-            if number == 0:  # what all share has been made
+            if number == 0:  # all shared memory has been made
                 before = _kb("self", "Private_Dirty")
         return max(_kb("self", "Private_Dirty") - before, 0) / _INSTANCES
 

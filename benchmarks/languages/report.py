@@ -10,7 +10,7 @@ AIM: Final = f"a message of 300 bytes through sandboxed Python in at most {AIM_U
 
 
 def table(found: Mapping[str, Found]) -> str:
-    """A row for each language by its label, a column for each figure; then what they mean."""
+    """A row for each language by its label, a column for each figure; then the meanings."""
     shown = [one for one in FIGURES if any(one.key in each.samples for each in found.values())]
     lines = [
         f"| | {' | '.join(f'{one.title} {one.unit}' for one in shown)} |",

@@ -20,7 +20,7 @@ _LIMIT_S: Final = 900
 
 
 class NotBuiltError(Exception):
-    """There is no proxy in this language here: what it needs, and what the tools said."""
+    """There is no proxy in this language here: the tools that it needs, and their output."""
 
     def __init__(self, needs: str, said: str = "") -> None:
         super().__init__(f"not built; it needs: {needs}")
@@ -38,7 +38,7 @@ class Row:
     library: str = ""
     """The folder of `guest_sdk` that the proxy is built with."""
     install: tuple[str, ...] = ()
-    """What has to be run in the project before it can be built."""
+    """The command to run in the project before the build."""
     built: str = ""
     """A module that lies below `guest_sdk`, for where the tools are missing."""
     sandboxed: bool = True

@@ -25,7 +25,7 @@ _DONE: Final = b'"result":{"stopReason":"end_turn"}}\n'
 
 
 class WayError(Exception):
-    """A proxy does something else than it should: what."""
+    """A proxy does something else than it should; the text says what."""
 
 
 def text(size: int) -> bytes:
@@ -47,7 +47,8 @@ class Way(ABC):
         self.close()
 
     def turn(self, size: int, *, adds: bool = True) -> tuple[float, float, float]:
-        """A prompt with a text of `size` bytes, an update with another, the answer: what each took.
+        """A prompt with a text of `size` bytes, an update with another text, the answer: the time
+        of each.
 
         Raises `WayError` unless each comes out on the other side, the prompt with its block.
         """
@@ -111,7 +112,7 @@ class Way(ABC):
 
 
 class _Collected(segment_loop.ParentOutput):
-    """Keeps what a segment sends, instead of writing it to a descriptor."""
+    """Keeps the output of a segment, instead of writing it to a descriptor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -237,7 +238,7 @@ def program() -> list[str]:
 
 
 def opened(folder: Path, *, sandboxed: bool) -> Way:
-    """A proxy of this folder, ready. Raises `WayError`, or what loading raises."""
+    """A proxy of this folder, ready. Raises `WayError`, or the error of loading."""
     if sandboxed:
         return Hosted(spec(folder))
     return Piped(program(), folder)

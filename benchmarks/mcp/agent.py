@@ -1,9 +1,9 @@
 """The agent of the chains that are measured. Standard library only, run by its path.
 
-A prompt ``servers`` is answered with the MCP servers it was given. ``calls COUNT OPEN`` makes it
-call ``echo`` so often, with so many calls open at a time, by ``mcp/message`` over ACP; it answers
-the nanoseconds of each call, and of all. A flag says what it advertises: ``--acp``, ``--http``, or
-``--stdio``, which is nothing.
+A prompt ``servers`` is answered with the MCP servers of the session. ``calls COUNT OPEN`` makes the
+agent call ``echo`` so often, with so many calls open at a time, by ``mcp/message`` over ACP; it
+answers the nanoseconds of each call, and of all. A flag sets what it advertises: ``--acp``,
+``--http``, or ``--stdio``, which is nothing.
 """
 
 import json

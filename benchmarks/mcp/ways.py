@@ -27,12 +27,12 @@ _HELLO: Final = {
 
 
 class WayError(Exception):
-    """A way leads nowhere: what happened."""
+    """A way leads nowhere; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What some calls took, in nanoseconds: each by itself, and all together."""
+    """The times of some calls, in nanoseconds: of each call, and of all together."""
 
     each: tuple[int, ...]
     all: int
@@ -141,7 +141,7 @@ class Way(ABC):
 
 
 def prompt(chain: Lines, text: str) -> Any:
-    """What the benchmark's agent tells when it is prompted."""
+    """The answer of the benchmark's agent to a prompt."""
     block = {"type": "text", "text": text}
     result = chain.ask(2, "session/prompt", {"sessionId": "s1", "prompt": [block]})
     return result["_meta"]["told"]
@@ -227,7 +227,7 @@ class Http(Way):
         return response
 
     def calls(self, count: int, most_open: int) -> Calls:
-        """Calls the tool, one call after the other whatever is wished."""
+        """Calls the tool, one call after the other, whatever `most_open` is."""
         del most_open
         took: list[int] = []
         begun = time.monotonic_ns()

@@ -46,7 +46,7 @@ async (selector) => {
 
 
 def main() -> int:
-    """Measures what the command line names."""
+    """Measures the cases of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
     parser.add_argument("--only", choices=CASES, help="one case")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,1 +1,1 @@
-"""What a chain at an address costs: ``python -m benchmarks.remote``, see ../README.md."""
+"""The cost of a chain at an address: ``python -m benchmarks.remote``, see ../README.md."""

@@ -22,7 +22,7 @@ RUST = "rust-peers"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what the command line asks for. 0; 1 when something failed; 2 when nothing can run."""
+    """Performs the command line. Returns 0; 1 when something failed; 2 when nothing can run."""
     given = _parser().parse_args(arguments)
     load: Load = QUICK if given.quick else Load()
     if given.rounds is not None:

@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Part(StrEnum):
-    """What can be measured."""
+    """The parts of a run."""
 
     TRIP = "trip"
     TURN = "turn"
@@ -17,7 +17,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Counts; ``sessions`` stream at once, ``more`` idle ones are weighed."""
+    """Counts; ``sessions`` stream at once, ``more`` idle sessions are weighed."""
 
     rounds: int = 7
     trips: int = 400

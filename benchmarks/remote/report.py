@@ -13,7 +13,7 @@ _KEYS = ("trip_us", "trip_cpu_us", "turn_us", "stream_per_s", "stream_cpu_us")
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a figure, or its ratio to another one, should be at most; without a bound it shows."""
+    """The bound of a figure, or of its ratio to another figure; without a bound a mere figure."""
 
     text: str
     ours: float | None
@@ -23,7 +23,7 @@ class Goal:
 
     @property
     def figure(self) -> float | None:
-        """What the bound holds for."""
+        """The figure that the bound holds for."""
         return self.ours if self.unit else ratio(self.ours, self.other)
 
     def row(self) -> str:
@@ -41,7 +41,7 @@ class Goal:
 
 @dataclass(slots=True)
 class Found:
-    """What a run has found; by way, by whether chains are shared, by scheme."""
+    """The findings of a run; by way, by whether chains are shared, by scheme."""
 
     ways: dict[str, Way] = field(default_factory=dict)
     weights: dict[bool, Weight] = field(default_factory=dict)

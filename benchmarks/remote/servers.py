@@ -69,13 +69,13 @@ class Server:
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds so far of the server and what it runs, agents aside."""
+        """CPU seconds so far of the server and the processes below it, without agents."""
         pid = self._process.pid
         return proctree.cpu_s(pid) + proctree.cpu(pid, self._agent).others
 
     @property
     def pss_mb(self) -> float:
-        """Proportional set size of the server and what it runs, agents aside."""
+        """Proportional set size of the server and the processes below it, without agents."""
         pid = self._process.pid
         return proctree.pss_of(pid) + proctree.pss_mb(pid, self._agent).others
 

@@ -1,4 +1,4 @@
-"""Many sessions of one server: what an idle one weighs, and whether streams arrive whole."""
+"""Many sessions of one server: the weight of an idle session, and whether streams arrive whole."""
 
 import time
 from contextlib import ExitStack
@@ -67,7 +67,7 @@ def weigh(
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What became of streams in so many sessions at once, in one server."""
+    """The result of streams in so many sessions at once, in one server."""
 
     sessions: int
     updates: int
@@ -76,7 +76,7 @@ class Crowd:
     cpu_us: float
     """CPU time of the server per update."""
     session_mb: float
-    """What one of the sessions, which have streamed, has added to the server."""
+    """The memory that one of the sessions has added to the server after its stream."""
 
 
 def crowd(
@@ -88,7 +88,7 @@ def crowd(
 ) -> Crowd:
     """Has sessions stream at once, each over a connection and in a chain of its own. Raises
     ChainError."""
-    # An HTTP client has a stream of its connection, one of its session, and requests.
+    # An HTTP client has a stream of its connection, a stream of its session, and requests.
     sockets = str(4 * load.sessions)
     extra = ["-c", f"serve.connections={load.sessions}", "-c", f"serve.sockets={sockets}"]
     command = serving(conductor, [str(programs.agent)], "ws://127.0.0.1:0", extra=extra)

@@ -21,11 +21,11 @@ RUST_HTTP: Final = "rust http"
 
 @dataclass(slots=True)
 class Way:
-    """A client at the end of one way, and what was measured of it by name."""
+    """A client at the end of one way, and its samples by name."""
 
     session: Session
     cpu_s: Callable[[], float]
-    """CPU seconds so far of what stands between client and agent."""
+    """CPU seconds so far of all processes between client and agent."""
     samples: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, key: str, value: float) -> None:

@@ -1,4 +1,4 @@
-"""What things cost, in seconds and bytes, and where each figure comes from.
+"""The costs in seconds and bytes, and the source of each figure.
 
 NATS: `nats-server` 2.15.1 and `nats-py` 2.16.0. ``python -m benchmarks.fleet.costs`` measures the
 processor times anew (28 November 2026, two cores; the highest of three runs); latencies and the
@@ -17,17 +17,17 @@ MS: Final = 1e-3
 MESSAGE: Final = 1.0 * US
 """A message of 300 bytes, publisher and subscriber at the same server."""
 ROUTED: Final = 0.9 * US
-"""… and at another server: at each of the two."""
+"""The same at another server: the cost at each of the two."""
 DELIVERY: Final = 0.6 * US
 """One more subscriber of the same message."""
 WATCHED: Final = 1.9 * US
-"""A write delivered to one watcher of a bucket."""
+"""A write that is delivered to one watcher of a bucket."""
 SUBJECT: Final = 7.6 * US
 """A subscription, at the server that has the client."""
 SUBJECT_BYTES: Final = 1_900
-"""Memory of one subscription there."""
+"""Memory of one subscription at the client's server."""
 SUBJECT_ELSEWHERE_BYTES: Final = 1_000
-"""… and at each other server of the cluster."""
+"""Memory of one subscription at each other server of the cluster."""
 
 # Writes to a stream with three replicas, in a pipeline
 _WRITE, _WRITE_BYTE = 12.0 * US, 0.0045 * US
@@ -46,7 +46,7 @@ def copy(size: float) -> float:
 
 
 def pace(size: float) -> float:
-    """Time between two writes of one leader that is never idle: 59,000 a second of 300 bytes."""
+    """Time between two writes of a leader that is never idle: 59,000 a second of 300 bytes."""
     return _PACE + _PACE_BYTE * size
 
 
@@ -74,7 +74,7 @@ PUBLISH: Final = 15 * US
 ACCEPT: Final = 5 * MS
 """A client that comes: TLS, HTTP, `initialize`. Taken, not measured."""
 ASK: Final = 0.2 * MS
-"""A request of a gateway, its answer and what belongs to it. Taken, not measured."""
+"""A request of a gateway, with its answer and all that belongs to it. Assumed, not measured."""
 CHAIN: Final = 148 * MS
 """A chain of four sandboxed proxies starts (docs/speed.svg), taken as processor time."""
 

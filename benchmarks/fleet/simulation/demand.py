@@ -1,4 +1,4 @@
-"""What a fleet asks of its parts while nothing goes wrong: computed, not played."""
+"""The demand of a fleet on its parts while nothing goes wrong: computed, not played."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.fleet.simulation.shape import SERVERS, Design, Size, Use, cell_o
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Of one cell, a second."""
+    """The rates of one cell, a second."""
 
     updates: float
     acks: float
@@ -21,7 +21,7 @@ class Rates:
     """Heartbeats delivered."""
     records: float
     record_bytes: float
-    """Of one record of the journal, without what is around it."""
+    """Bytes of one record of the journal, without its frame."""
     writes: float
     """To the buckets of rooms."""
     watched: float
@@ -39,7 +39,7 @@ class Part:
 
 
 def rates(cell: Size, use: Use, design: Design) -> Rates:
-    """What happens in a cell."""
+    """The rates of a cell."""
     updates = cell.sessions * use.open_turns * use.updates
     records = cell.principals * _gathered(cell, use, design.merged)
     hearers = design.watchers or gateways_of_worker(cell)
@@ -58,7 +58,7 @@ def rates(cell: Size, use: Use, design: Design) -> Rates:
 
 
 def gateways_of_worker(cell: Size) -> float:
-    """Of how many gateways a worker has clients, where each room has one at a random gateway."""
+    """The number of gateways with clients of a worker, each room at a random gateway."""
     missed: float = (1 - 1 / cell.gateways) ** cell.rooms_a_worker
     return cell.gateways * (1 - missed)
 
@@ -72,7 +72,7 @@ def gathered(rate: float, delay: float, at_most: float = float("inf")) -> float:
 
 
 def _gathered(cell: Size, use: Use, delay: float, at_most: float = float("inf")) -> float:
-    """… for one room, over how many of its sessions may have an open turn."""
+    """The same for one room: the mean over the number of its sessions with an open turn."""
     many, share = cell.sessions_a_room, use.open_turns
 
     def chance(turns: int) -> float:
@@ -101,7 +101,7 @@ def parts(size: Size, use: Use, design: Design) -> list[Part]:
 
 
 def gateway_share(size: Size, use: Use, design: Design) -> float:
-    """How much of a gateway's one processor is used."""
+    """The used part of a gateway's one processor."""
     cell = cell_of(size, design)
     return _gateway(cell, rates(cell, use, design)).used
 
@@ -132,7 +132,7 @@ def _journal(found: Rates, use: Use, design: Design) -> list[Part]:
 
 
 def _network(found: Rates, use: Use, design: Design) -> Part:
-    """What the busiest server sends: the leader of a journal sends each record to two others."""
+    """The bytes sent by the busiest server: a journal's leader sends each record to two others."""
     away = (SERVERS - 1) / SERVERS
     live = (found.updates * (use.update_bytes + costs.FRAMING)) * (1 + away)
     small = (found.acks * (1 + away) + found.heard) * costs.FRAMING
@@ -168,7 +168,7 @@ def _processors(found: Rates) -> Part:
 
 
 def _route(found: Rates) -> Part:
-    """An account's messages from one server to another share one connection."""
+    """Messages of an account from one server to another share one connection."""
     crossing = (found.updates + found.acks + found.records + found.heard) / SERVERS**2
     return Part(
         "one connection between two NATS servers",

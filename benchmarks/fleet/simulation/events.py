@@ -10,7 +10,7 @@ Act = Callable[[], None]
 
 
 class Clock:
-    """Runs what is due, in order of time; of two at one time the one that was planned first."""
+    """Runs acts in order of time; of two at one time the act that was planned first."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What the model finds: each part and each storm, in the first design and in the changed one."""
+"""The findings of the model: each part and each storm, in the first design and the changed one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGES: Final = {
     ),
     "the leader of `rooms` dies": "16 buckets: a third of the rooms waits, not all",
 }
-"""What is changed for each."""
+"""The change for each part or storm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Row:
 
 
 def parts(workers: int, use: Use) -> list[Row]:
-    """Shares of what is steady; what breaks first comes first."""
+    """Shares of steady load; the part that breaks first comes first."""
     before = demand.parts(size_of(workers, FIRST), use, FIRST)
     after = demand.parts(size_of(workers, CHANGED), use, CHANGED)
     rows = [
@@ -88,7 +88,7 @@ KINDS: Final = (
 
 
 def sudden(sizes: Sequence[int], use: Use, seed: int) -> list[Row]:
-    """What storms make 99 of 100 wait, in seconds; each kind at each size."""
+    """The wait of 99 of 100 in storms, in seconds; each kind at each size."""
     rows = []
     for kind in KINDS:
         before = [_played(kind, workers, use, FIRST, seed) for workers in sizes]

@@ -9,7 +9,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """So many of each; a room is what one principal has."""
+    """The numbers of a fleet's parts; a room is the hub of one principal."""
 
     workers: int
     principals: int
@@ -39,39 +39,39 @@ class Use:
     arrivals: float = 0.5 / 900
     """Rooms a second and principal: half of the principals come in a quarter of an hour."""
     history: int = 300
-    """Updates of one session's history."""
+    """Updates in one session's history."""
     average: float = 0.3
     """The average of a day, as a part of this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What can be changed about a fleet."""
+    """The parts of a fleet's design that can change."""
 
     name: str
     cells: int = 1
     """Clusters of three NATS servers, each with its gateways and workers; a principal belongs to
-    one by the hash of its name. Clusters reach each other by leaf nodes."""
+    one cluster by the hash of its name. Clusters reach each other by leaf nodes."""
     principals_a_gateway: int = 1_000
     journals: int = 1
     """Streams of the journal in a cell."""
     merged: float = 0.0
     """Updates of a room within so many seconds are one record of the journal."""
     acked: float = 0.020
-    """A link says what it has after so many seconds, or 64 packets."""
+    """A link tells which packets it has after so many seconds, or 64 packets."""
     beat: float = 0.250
     """Seconds between two heartbeats; three missed are the end of a worker."""
     watchers: int | None = None
-    """So many gateways hear the heartbeats of a worker, and tell the others when they end; None:
-    every gateway that uses it."""
+    """So many gateways hear the heartbeats of a worker, and tell the other gateways when they end;
+    None: every gateway that uses the worker."""
     whole_watch: bool = True
     """Each worker watches the whole bucket `rooms`; otherwise who takes a room over tells the
     worker that had it."""
     buckets: int = 1
     """Buckets for rooms in a cell, chosen by hash."""
     loads_all: bool = True
-    """Who comes back loads all sessions of a room before the first prompt; otherwise the one that
-    is asked for."""
+    """Whether a client that comes back loads all sessions of a room before the first prompt;
+    otherwise it loads the session that is asked for."""
     spread: float = 0.0
     """Clients of a lost gateway come back within so many seconds, at random."""
 
@@ -103,7 +103,7 @@ def size_of(workers: int, design: Design) -> Size:
 
 
 def cell_of(size: Size, design: Design) -> Size:
-    """What one cell has of a fleet; a small fleet has fewer cells."""
+    """One cell's part of a fleet; a small fleet has fewer cells."""
     cells = min(design.cells, max(1, size.workers // 200))
     if cells == 1:
         return size

@@ -1,4 +1,4 @@
-"""What comes suddenly: a rack of workers dies, gateways die, the leader of a bucket dies."""
+"""The sudden events: a rack of workers dies, gateways die, the leader of a bucket dies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OURS: Final = 0.3
 
 @dataclass(slots=True)
 class Storm:
-    """How long each one waited, in seconds."""
+    """The wait of each room, in seconds."""
 
     waits: list[float] = field(default_factory=list)
     fenced: float = 0.0
@@ -39,7 +39,7 @@ class Storm:
 
 
 class _Cell:
-    """The stations of one cell, each with what it has to do anyway."""
+    """The stations of one cell, each with its steady load."""
 
     def __init__(self, size: Size, use: Use, design: Design, seed: int, gateways: float) -> None:
         """``gateways``: the part of the gateways that is left."""
@@ -57,7 +57,7 @@ class _Cell:
         self.storm = Storm()
 
     def worker(self) -> Station:
-        """The one that takes the next room: NATS chooses at random."""
+        """The worker that takes the next room: NATS chooses at random."""
         number = self.random.randrange(self.size.workers)
         return self.station(number)
 
@@ -102,7 +102,7 @@ def rack(size: Size, use: Use, design: Design, seed: int) -> Storm:
     """A rack dies at once. How long each of its rooms waits until a prompt is answered again."""
     cell = _Cell(size, use, design, seed, gateways=1.0)
     clock, random = cell.clock, cell.random
-    heard = 1 if design.watchers is None else 2  # one who hears it tells the others
+    heard = 1 if design.watchers is None else 2  # a gateway that hears it tells the others
     for _ in range(max(1, round(size.workers * RACK))):
         silence = MISSED * design.beat - random.random() * design.beat + heard * costs.HOP
         for _ in range(round(cell.size.rooms_a_worker)):

@@ -1,4 +1,4 @@
-"""Every message of a small fleet for some seconds: what :mod:`.demand` computes, counted."""
+"""Every message of a small fleet for some seconds: counted, to compare with :mod:`.demand`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ended = Callable[[int], None]
 
 @dataclass(slots=True)
 class Count:
-    """What passed in the seconds that were played."""
+    """The messages that passed in the played seconds."""
 
     seconds: float
     updates: int = 0
@@ -33,14 +33,14 @@ class Count:
 
 
 class _Gathering:
-    """Events of a room that are one when a delay ends, or there are enough of them."""
+    """Events of a room that become one when a delay ends, or when there are enough of them."""
 
     def __init__(self, clock: Clock, delay: float, at_most: float) -> None:
         self._clock, self._delay, self._at_most = clock, delay, at_most
         self._held = self._turn = 0
 
     def add(self, ended: Ended) -> None:
-        """One more event; ``ended`` gets how many were one."""
+        """Adds an event; ``ended`` gets the number of events that became one."""
         self._held += 1
         if self._held >= self._at_most or self._delay == 0:
             self._end(ended)
