@@ -155,6 +155,12 @@ def test_a_guest_is_paused_and_resumed(
     else:
         ask(chain, "pause", "datetime")
     assert states(chain) == {"datetime": "paused", "passthrough": "up", "A": "up"}
+    if isolation == "process":
+        rows = [line.split() for line in ok("ps").splitlines()]
+        assert rows[1] == ["component", "state", "memory", "open", "restarts", "verdicts"]
+        assert [row[:2] for row in rows[2:]] == [
+            ["passthrough", "up"], ["datetime", "paused"], ["A", "up"],
+        ]  # fmt: skip
     assert chain.prompt(session, "hi") == "hi"
     if isolation == "process":
         assert "takes part again" in ok("ps", "resume", "datetime")

@@ -56,6 +56,7 @@ def test_who_is_reached_and_how(keyed: bool) -> None:
         named = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in
                  (STDIO, HTTP, *others)}  # fmt: skip
         named["fs"]["env"], named["web"]["headers"] = {"A": "b"}, {"T": "s"}
+        named["web"]["type"] = "streamable-http"
         declared = named
     made.request("session/new", {"cwd": "/w", "mcpServers": declared})
     shown = made.agent[-1]["params"]["mcpServers"]

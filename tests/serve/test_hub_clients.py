@@ -354,6 +354,7 @@ def test_a_viewer_sees_how_a_question_ends_and_answers_none(how: str) -> None:
         one for one in updates(late.take()) if one["sessionUpdate"] == "permission_resolved"
     ]
     assert ended["requestId"] == first
+    assert not updates(late.attach("s", role="viewer", historyPolicy="pending_only"))
     assert ("resolvedBy" in ended) == (how in ("answered", "cancelled"))
     outcomes = {"answered": YES["outcome"], "error": None}
     assert ended.get("outcome") == outcomes.get(how, NO["outcome"])
