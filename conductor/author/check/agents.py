@@ -335,5 +335,5 @@ async def turn_of_version_2(chain: ProgramChain) -> None:
         told = _read(update.params).get("update") or {}
         if told.get("sessionUpdate") == "state_update" and told.get("state") == "idle":
             break
-    if told.get("stopReason") not in STOP_REASONS:
+    if told.get("stopReason") not in (*STOP_REASONS, None):
         raise Fault("a turn ended for a reason that nobody knows", came=update.params or b"")

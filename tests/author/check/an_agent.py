@@ -1,4 +1,5 @@
-"""An agent of ACP version 1 in a few lines: `an_agent.py [FAULT]`; a fault is a rule it breaks."""
+"""An agent of ACP version 1 in a few lines: `an_agent.py [FAULT]`; a fault is a rule it breaks.
+`2` and a JSON text is one of version 2 whose turns end with such members."""
 
 import json
 import sys
@@ -6,6 +7,7 @@ import time
 from typing import Any
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
+SECOND = json.loads(FAULT[1:]) if FAULT.startswith("2") else None
 SESSIONS: set[str] = set()
 
 
@@ -18,7 +20,8 @@ def say(**members: object) -> None:
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | int:
     """The result of a request, or a code of an error."""
     if method == "initialize":
-        return {"protocolVersion": 99 if FAULT == "version" else 1, "agentCapabilities": {}}
+        version = 2 if SECOND is not None else 99 if FAULT == "version" else 1
+        return {"protocolVersion": version, "agentCapabilities": {}}
     if method == "session/new":
         if not isinstance(params.get("cwd"), str) and FAULT != "params":
             return -32602
@@ -33,6 +36,11 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | int:
         chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "ok"}}
         if FAULT != "silent":
             say(method="session/update", params={"sessionId": told, "update": chunk})
+        if SECOND is not None:
+            for state in ({"state": "running"}, {"state": "idle", **SECOND}):
+                update = {"sessionUpdate": "state_update", **state}
+                say(method="session/update", params={"sessionId": session, "update": update})
+            return {}
         return {"stopReason": "because" if FAULT == "reason" else "end_turn"}
     if method in ("session/load", "session/set_mode") and FAULT == "takes all":
         return {}

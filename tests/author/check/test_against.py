@@ -59,6 +59,14 @@ def test_an_agent_that_breaks_a_rule_fails_its_case(fault: str, case: str) -> No
     assert statuses(*agent(fault), only=(case,)) == {case: "fail"}
 
 
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [('{"stopReason":"end_turn"}', "pass"), ("{}", "pass"), ('{"stopReason":"because"}', "fail")],
+)
+def test_a_turn_of_version_2_ends_for_a_known_reason_or_without_any(end: str, status: str) -> None:
+    assert statuses(*agent(f"2{end}"), only=("version-2",)) == {"version-2": status}
+
+
 @pytest.mark.parametrize("fault", ["ends badly", "stays"])
 def test_an_end_that_is_not_clean_is_a_remark(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(against, "GRACE", 0.2 if fault == "stays" else 30.0)
