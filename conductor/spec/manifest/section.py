@@ -36,7 +36,7 @@ class _Place(NamedTuple):
 def find(path: str) -> bytes | None:
     """The text of the manifest in a module; None if it has none. Raises `OSError`."""
     with untrusted_files.ordinary(path) as file:
-        for place in _places(file):
+        for place in _places(path, file):
             file.seek(place.text)
             return file.read(min(place.end - place.text, _MOST))
     return None
@@ -46,7 +46,7 @@ def embed(path: str, text: bytes) -> None:
     """Puts a manifest into a module, in place of a former manifest. Raises `OSError`."""
     with untrusted_files.ordinary(path) as file:
         module = file.read()
-        places = list(_places(file))
+        places = list(_places(path, file))
     kept, at = [], 0
     for place in places:
         kept.append(module[at : place.begin])
@@ -56,7 +56,7 @@ def embed(path: str, text: bytes) -> None:
     private_files.replace(path, b"".join([*kept, module[at:], section]), mode=0o666)
 
 
-def _places(file: BinaryIO) -> Iterator[_Place]:
+def _places(path: str, file: BinaryIO) -> Iterator[_Place]:
     """The sections with a manifest. Stops at unreadable bytes: the host reports them better.
 
     Raises `UsageError` for a module of too many sections.
@@ -76,7 +76,7 @@ def _places(file: BinaryIO) -> Iterator[_Place]:
             yield _Place(begin, start + len(_NAME), start + length)
         begin = start + length
     raise UsageError(
-        f"`{file.name}` has more than {_SECTIONS:,} sections", "no tool writes a module like that"
+        f"`{path}` has more than {_SECTIONS:,} sections", "no tool writes a module like that"
     )
 
 
