@@ -292,7 +292,7 @@ class Connection:
         error = members(message["error"])
         code = error.get("code")
         code = code if isinstance(code, int) else INTERNAL_ERROR
-        text = str(error.get("message", "no reason given"))
+        text = str(error.get("message") or "no reason given")
         hint = self._advice(AUTH_REQUIRED if _is_refused(error) else code)
         answer.set_exception(
             RequestError(code, text, details=error.get("data"), method=method, hint=hint)

@@ -61,6 +61,24 @@ def test_what_is_no_message_ends_a_connection_with_an_error(line: bytes) -> None
     assert raised == ["the server there sent something that is no message of ACP"]
 
 
+@pytest.mark.parametrize("message", [b"null", b'""'])
+def test_an_error_without_words_says_that_it_has_none(message: bytes) -> None:
+    async def ignored(*_: object) -> None: ...
+
+    connection = Connection("test", {}, on_update=ignored)
+    raised: list[str] = []
+
+    async def client(channel: Channel) -> None:
+        async with connection.over(channel):
+            with pytest.raises(ConductorError) as error:
+                await connection.request("initialize", {})
+            raised.append(error.value.text)
+
+    answer = b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":%b}}'
+    asyncio.run(_answered_by(MemoryTransport(client), lambda _: answer % message))
+    assert raised == ["initialize failed: no reason given"]
+
+
 def test_a_cancellation_that_names_nothing_is_dropped() -> None:
     async def ignored(*_: object) -> None: ...
 
