@@ -72,6 +72,8 @@ def configured(
     [
         ('wasm = "{0}/guest.wasm", only = "trusted"', "guest: the setting `speed` must be"),
         ('wasm = "{0}/guest.wasm"', "refuses to start: the setting `speed` must be a number"),
+        ('wasm = "{0}/guest.wasm", only = "change:handshake"', "refuses to start: the setting"),
+        ('command = "{0}/shell", only = "change:handshake"', "refuses to start: the setting"),
         ('command = "{0}/shell", dialect = "acp"', "shell: the setting `speed` must be a number"),
         ('command = "{0}/shell"', "shell: the setting `speed` must be a number"),
         (f'command = "{sys.executable}", args = ["{{0}}/sdk.py"]', "must be a whole number"),

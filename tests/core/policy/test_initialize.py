@@ -21,7 +21,6 @@ from conductor.core import (
 )
 from conductor.core.component import HOLD_INITIALIZE
 from conductor.core.router import Router, RouterOptions
-from tests.harness.router.plays import OK
 from tests.harness.router.policed import (
     LABEL,
     V1,
@@ -256,19 +255,23 @@ def test_what_says_the_same_is_no_change() -> None:
         pb << ("client", result("i", ANSWER))
 
 
-@pytest.mark.parametrize("body", [{"result": ANSWER}, {"error": {"code": 1, "message": "no"}}])
-def test_without_answer_it_cannot_answer_in_the_agents_place(body: Json) -> None:
+def test_without_answer_it_cannot_answer_in_the_agents_place() -> None:
     with before("down:initialize:carry") as pb:
         given(pb)
-        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-i"), **body})
-        if "result" in body:
-            taken(pb)  # a warning that it has not forwarded it
+        pb >> ("g", "p", result(Hole("g-i"), ANSWER))
+        taken(pb)  # a warning that it has not forwarded it
         lacks(pb, "answer", "initialize")
         pb << ("agent", request(Hole("a"), "initialize", ASKED))
         pb >> ("g", "s", request("late", "initialize", ASKED))
         broke(pb, "identity", "sent an `initialize` that it was not given")
         refused(pb, "late")
         pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+
+
+def test_its_error_ends_it() -> None:
+    with before("down:initialize:carry") as pb:
+        given(pb)
+        pb >> ("g", "p", error(Hole("g-i"), 1, "no")) << Silent("g", "initialize", 0.0, "no")
 
 
 def test_nor_before_the_agent_has() -> None:
@@ -283,15 +286,12 @@ def test_nor_before_the_agent_has() -> None:
         forwarded(pb, id_="j")
 
 
-def test_the_same_while_its_dialect_is_found_out() -> None:
-    """Messages that were to wait for the component go on when the agent has answered."""
+def test_its_error_ends_it_also_while_its_dialect_is_found_out() -> None:
+    """The error reaches nobody, so who reads the log is told of it."""
     with before("down:initialize:carry", kind=None) as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("g", request(Hole("g"), "proxy/initialize", V1))
-        pb >> ("g", error(Hole("g"), 1, "no"))
-        lacks(pb, "answer", "initialize")
-        pb << ("agent", request(Hole("a"), "initialize", V1))
-        pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
+        pb >> ("g", error(Hole("g"), 1, "g: no")) << Silent("g", "initialize", 0.0, "no")
 
 
 @pytest.mark.parametrize("profile", ["full", "filter", "observer", "none"])
