@@ -305,13 +305,21 @@ def decode(raw: Raw | bytes | memoryview | str, *, type: Any) -> Any: ...
 
 
 def decode(raw: Raw | bytes | memoryview | str, *, type: Any = Any) -> Any:  # noqa: A002
-    """As `msgspec.json.decode`, but texts may hold lone surrogates. Raises as `Decoder.decode`."""
+    """As `msgspec.json.decode`, but texts may hold lone surrogates. Raises as `Decoder.decode`, and
+    for what nests too deeply."""
     try:
-        return msgspec.json.decode(raw, type=type)
+        return _decoded(raw, type)
+    except RecursionError:
+        raise msgspec.DecodeError("JSON nests too deeply") from None
+
+
+def _decoded(raw: Raw | bytes | memoryview | str, type_: Any) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=type_)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return Decoder(type).decode(raw)
+        return Decoder(type_).decode(raw)
 
 
 _any_text: Final = Decoder(Raw)

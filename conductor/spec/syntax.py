@@ -203,7 +203,7 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
     """
     try:
         members = {**given} if isinstance(given, dict) else _decode(given)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         what = f"component {one_line(given, 80)}"
         raise UsageError(f"cannot read {what}: {error}", _OBJECT_HINT) from None
     component = ComponentObject()

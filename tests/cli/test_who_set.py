@@ -153,6 +153,10 @@ def test_a_setting_of_the_managed_policy(tmp_path: Path) -> None:
             "can be read: No such file or directory ({file}, line 3)\n",
         ),
         (["component = 'ws://127.0.0.1:1/acp'"], "nobody listens there ({file}, line 1)\n"),
+        (
+            ["component = 'redact'", "config = '../../deep.json'"],
+            "{folder}/deep.json: JSON nests too deeply ({file}, line 3)\n",
+        ),
         (["command = 3"], "{file}, line 2: `command` is a text\n"),
         (["wasm = 'no.wasm'"], "{file}, line 2: no such module"),
         (["cpu = '1s'", "component = 'nowhere'"], "{file}, line 3: `nowhere` is neither"),
@@ -165,6 +169,7 @@ def test_a_setting_of_the_managed_policy(tmp_path: Path) -> None:
 )
 def test_the_line_of_what_is_refused(refusing: Path, lines: list[str], says: str) -> None:
     (refusing / "file.toml").write_text("# words\nwords = 3\n")
+    (refusing / "deep.json").write_text('{"words": ' + "[" * 10_000)
     says = says.replace("{folder}", str(refusing))
     last = [] if "ws:" in lines[0] else ["demo"]
     text = "\n".join(["[components.x]", *lines, ""])

@@ -92,6 +92,12 @@ def test_a_text_holds_a_word_or_does_not(length: int, before: int) -> None:
     assert not holds(filler, b'"word"')
 
 
+@pytest.mark.parametrize("text", [b"[" * 100_000, b'["\\ud800",' + b"[" * 100_000])
+def test_what_nests_too_deeply_is_no_json(text: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError, match="nests too deeply"):
+        decode(text)
+
+
 def test_what_nests_deeper_than_it_seems_piece_by_piece() -> None:
     deep = b"[" * 300 + b'"",' * 5000 + b"[" * 300
     assert too_deep(deep, 599)

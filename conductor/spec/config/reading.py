@@ -33,6 +33,9 @@ from conductor.spec.toml_files import Key, Mistake, lines
 MOST: Final = 256 * 1024
 """Bytes of a file."""
 
+_DEPTHS: Final[Mapping[Key, int]] = {"components": 2, "chains": 4}
+"""How many keys lead to a component: `components.NAME`, `chains.NAME.components[N]`."""
+
 _HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
 
 
@@ -215,6 +218,12 @@ class Places:
         """`here`: relative paths start there. `origins`: the place of each entry, for people;
         `path`: the file, for entries without a place."""
         self._here, self._origins, self._path = here, origins, path
+        self._keys: dict[tuple[Key, ...], dict[str, str]] = {}
+        for place, origin in origins.items():
+            depth = _DEPTHS.get(place[0], len(place))
+            if len(place) > depth:
+                keys = self._keys.setdefault(place[:depth], {})
+                keys[".".join(map(str, place[depth:]))] = origin
 
     def config(self, file: ConfigFile) -> Config:
         """The configuration of a whole file."""
@@ -255,11 +264,7 @@ class Places:
 
     def _written(self, what: str | dict[str, Any], *at: Key) -> Written:
         """A component, with where it and each key of its table stand."""
-        keys = {
-            ".".join(map(str, place[len(at) :])): origin
-            for place, origin in self._origins.items()
-            if isinstance(what, dict) and place[: len(at)] == at and len(place) > len(at)
-        }
+        keys = self._keys.get(at, {}) if isinstance(what, dict) else {}
         return Written(what, self._here, self.origin(*at), origins=keys)
 
     def options(self, options: dict[str, Any], *at: Key) -> dict[str, WrittenOption]:

@@ -46,6 +46,12 @@ def test_a_whole_file() -> None:
     assert parses(b"options.a = 1\n[chains.x]\ncomponents = ['a', {component = 'b'}]\n")
 
 
+def test_a_file_of_many_components_takes_time_by_its_size() -> None:
+    tables = b"".join(b"[components.a%d]\nname='b'\n" % number for number in range(3000))
+    config = reading.parse(tables, "f.toml")
+    assert config.components["a2999"].origin_of("name") == "f.toml, line 6000"
+
+
 def test_what_is_right_is_read_beside_what_is_wrong() -> None:
     text = b"[chains.good]\ncomponents = ['demo']\n[chains.bad]\ncomponents = 1\n[wrong]\n"
     config, mistakes = reading.mistakes(text, "x.toml")
