@@ -197,7 +197,7 @@ class Answers(Part):
                     body = event_answer(peer, member, body)
                 case _:  # the user's list of sessions: those of components are left out
                     assert isinstance(rewriter, Followed)
-                    others = rewriter.sessions.others("")
+                    others = rewriter.sessions.of_components()
                     body = listed(body, others) if member == b"result" else body
         return member, body
 

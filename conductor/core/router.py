@@ -165,15 +165,11 @@ class Router:
         self._parts.questions.ask(method, params, token)
         return self._exchange.taken()
 
-    def notice(self, session: str, severity: str, text: str) -> Effects | None:
-        """Shows the user a notice in a session, past every proxy; None: this client shows none.
-
-        Args:
-            severity: `info`, `warning` or `error`.
-        """
+    def notice(self, session: str, text: str) -> Effects | None:
+        """Shows the user a warning in a session, past every proxy; None: this client shows none."""
         if not self._parts.questions.shows_notices():
             return None
-        update = {"sessionUpdate": "notice", "severity": severity, "title": text}
+        update = {"sessionUpdate": "notice", "severity": "warning", "title": text}
         params = json_text.encode({"sessionId": session, "update": update})
         self._parts.questions.tell(UPDATE, params)
         return self._exchange.taken()

@@ -145,7 +145,7 @@ class Consent:
         said = (f"{', '.join(names)}: {what}, since {why}; {hint}" for (what, hint), names in
                 rows.items())  # fmt: skip
         text = "; ".join(said)
-        shown = runtime.router.notice(self._session, "warning", text)
+        shown = runtime.router.notice(self._session, text)
         if shown is None:
             self._log("warning", questions[0].component, text)
         else:

@@ -181,7 +181,7 @@ class Performer:
         router = self._runtime.router
         self._records.adapted(agent, text, again)
         if not again and not router.sessions.find(session).client:
-            notice = router.notice(session, "warning", text)
+            notice = router.notice(session, text)
             if notice is not None:
                 self._runtime.outboxes.apply(notice)
 

@@ -33,7 +33,7 @@ def request(method: str, params: object) -> bytes:
 
 def notice(router: Router) -> list[Any] | None:
     """The effects of the router for a notice."""
-    return router.notice("S", "warning", "it stays narrow")
+    return router.notice("S", "it stays narrow")
 
 
 @pytest.mark.parametrize(

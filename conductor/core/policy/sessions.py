@@ -246,11 +246,9 @@ class Sessions:
             if known.client == component and known.standing is not Standing.CLOSED
         ]
 
-    def others(self, component: str) -> frozenset[str]:
-        """All sessions that the agent made for components, but for those of `component`."""
-        return frozenset(
-            id_ for id_, known in self._known.items() if known.client not in ("", component)
-        )
+    def of_components(self) -> frozenset[str]:
+        """All sessions that the agent made for components."""
+        return frozenset(id_ for id_, known in self._known.items() if known.client)
 
     def adopted(self, component: str, aliases: Aliases) -> None:
         """A component has these aliases from now on."""

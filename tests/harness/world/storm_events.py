@@ -295,7 +295,7 @@ def conductor(storm: Storm, guest: Node | None) -> None:
             storm.asks += 1
             storm.perform(storm.router.ask("elicitation/create", b'{"x":1}', storm.asks))
         case 1:
-            storm.perform(storm.router.notice("S", "info", "a notice") or [])
+            storm.perform(storm.router.notice("S", "a notice") or [])
         case 2 if guest is not None and guest.host is None:
             storm.perform(storm.router.tell(guest.name, "timer/fired", b'{"timer":"1"}'))
         case 3 if guest is not None and guest.host is None:
