@@ -152,6 +152,10 @@ def test_plans_and_options_have_one_form() -> None:
             {"title": "Run", "kind": "execute", "rawInput": {"command": "ls", "cwd": "/"}},
         ),
         (
+            {"subject": {"type": "command", "toolCallId": "t", "command": "ls"}},
+            {"title": "Change", "kind": "execute", "rawInput": {"command": "ls"}},
+        ),
+        (
             {"title": "?", "description": "why", "subject": {"type": "x"}},
             {"title": "?", "description": "why"},
         ),

@@ -9,6 +9,7 @@ from typing import Any
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
 SECOND = json.loads(FAULT[1:]) if FAULT.startswith("2") else None
 SESSIONS: set[str] = set()
+TURNS: list[str] = []
 
 
 def say(**members: object) -> None:
@@ -32,6 +33,11 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | int:
         session = str(params.get("sessionId"))
         if session not in SESSIONS and FAULT != "any session":
             return -32602
+        TURNS.append(session)
+        if (FAULT == "one turn" and len(TURNS) > 1) or (
+            FAULT == "counts" and "Count" in str(params)
+        ):
+            return -32603
         told = "another" if FAULT == "mixes" else session
         chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "ok"}}
         if FAULT != "silent":
@@ -52,6 +58,8 @@ def main() -> None:
     if FAULT == "banner":
         sys.stdout.write("welcome\n")
     for line in sys.stdin.buffer:
+        if FAULT == "tight" and line != line.strip() + b"\n":
+            sys.exit(1)
         try:
             message = json.loads(line)
         except ValueError:
@@ -59,10 +67,14 @@ def main() -> None:
                 raise
             continue
         if not isinstance(message, dict) or "method" not in message:
+            if FAULT == "strays" and isinstance(message, dict):
+                sys.exit(1)
             continue
         if "id" not in message:
             if FAULT == "answers tellings":
                 say(id=None, result={})
+            if FAULT == "cancels" and message["method"] == "session/cancel":
+                sys.exit(1)
             continue
         number = str(message["id"]) if FAULT == "spells ids" else message["id"]
         found = answer(message["method"], message.get("params") or {})

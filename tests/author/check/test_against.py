@@ -42,6 +42,8 @@ def test_an_agent_that_keeps_the_rules_passes() -> None:
         ("version", "later-version"),
         ("knows all", "unknown-request"),
         ("answers tellings", "notifications"),
+        ("spells ids", "ids"),
+        ("strays", "stray-answers"),
         ("twice", "at-once"),
         ("one session", "sessions"),
         ("params", "bad-params"),
@@ -52,6 +54,10 @@ def test_an_agent_that_keeps_the_rules_passes() -> None:
         ("reason", "turn"),
         ("mixes", "turn"),
         ("mixes", "side-by-side"),
+        ("one turn", "later-turns"),
+        ("counts", "cancel"),
+        ("cancels", "cancel"),
+        ("cancels", "nothing-to-cancel"),
         ("banner", "only-messages"),
     ],
 )
@@ -65,6 +71,10 @@ def test_an_agent_that_breaks_a_rule_fails_its_case(fault: str, case: str) -> No
 )
 def test_a_turn_of_version_2_ends_for_a_known_reason_or_without_any(end: str, status: str) -> None:
     assert statuses(*agent(f"2{end}"), only=("version-2",)) == {"version-2": status}
+
+
+def test_spaces_around_a_message_that_are_not_taken_are_a_remark() -> None:
+    assert statuses(*agent("tight"), only=("spaced-lines",)) == {"spaced-lines": "note"}
 
 
 @pytest.mark.parametrize("fault", ["ends badly", "stays"])
