@@ -95,6 +95,15 @@ def test_a_zip_and_its_modes(tmp_path: Path) -> None:
     assert (tmp_path / "c").is_dir()
 
 
+@pytest.mark.parametrize("comment", [b"a comment", b"ends with zeros\0\0"])
+def test_a_zip_with_a_comment(tmp_path: Path, comment: bytes) -> None:
+    made = io.BytesIO(zipped(("a", b"text")))
+    with zipfile.ZipFile(made, "a") as file:
+        file.comment = comment
+    archive.unpack(made.getvalue(), str(tmp_path), SMALL)
+    assert files(tmp_path) == {"a": b"text"}
+
+
 PATHS: Final = {
     "a backslash": "a\\b",
     "a blank at the end": "a /b",

@@ -136,6 +136,20 @@ def test_describe_a_component() -> None:
     assert info.problems == ()
 
 
+def test_describe_imports_of_every_kind(tmp_path: Path) -> None:
+    kinds = {
+        "memory": "(memory 1)",
+        "global": "(global i32)",
+        "table": "(table 1 2 funcref)",
+        "func": "(func (param i32))",
+        "tag": "(tag (param i32))",
+    }
+    text = "".join(f'(import "m" "{name}" {kind})' for name, kind in kinds.items())
+    (tmp_path / "a.wat").write_text(f"(module {text})")
+    info = wasm_host.describe(wasm(tmp_path / "a.wat"))
+    assert info.imports == tuple(("m", name, name) for name in kinds)
+
+
 def test_describe_what_load_refuses() -> None:
     info = wasm_host.describe(wasm(HOSTILE / "import_host.wat"))
     assert info.carrier == "core"
