@@ -193,7 +193,8 @@ def _opened(file: str) -> int:
     fd = os.open(file, _FLAGS)
     found = os.fstat(fd)
     owners = (os.geteuid(), os.stat(__file__).st_uid)
-    if found.st_mode & _KIND == _FILE and found.st_uid in owners:
+    # In place of a closed standard stream it would be taken for that.
+    if fd > 2 and found.st_mode & _KIND == _FILE and found.st_uid in owners:
         return fd
     os.close(fd)
     raise ValueError(file)

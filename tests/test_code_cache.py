@@ -240,6 +240,20 @@ def test_what_is_no_file_of_ours_is_not_read_and_replaced(
     assert place.run()["kept"] == ALL
 
 
+@pytest.mark.parametrize("stream", [0, 1, 2])
+def test_the_file_is_never_taken_for_a_closed_stream(place: Place, stream: int) -> None:
+    place.run()
+    asks = f"import os\ntry:\n    os.fstat({stream})\nexcept OSError:\n    os._exit(7)\n"
+    place.program.write_text(
+        place.program.read_text().replace("import alone,", f"{asks}import alone,")
+    )
+    closed = f'exec "$@" {stream}>&-'
+    command = ["sh", "-c", closed, "sh", sys.executable, str(place.program)]
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(place.pyc)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    assert subprocess.run(command, env=environment, check=False).returncode == 7
+
+
 def test_where_nothing_may_be_written_modules_come_from_their_folders(place: Place) -> None:
     place.run()
     folder = place.file.parent
