@@ -12,7 +12,7 @@ from conductor.client.visit import client_of
 from conductor.errors import one_line
 from conductor.record.turns.messages import members
 
-_USUAL: Final = ("end_turn", "None", "")
+_USUAL: Final = ("end_turn", "")
 
 
 class SessionView(TextView):
