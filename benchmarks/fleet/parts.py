@@ -79,7 +79,7 @@ class Fleet:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The address where clients connect."""
         return self.gateway.at("ws")
 
     @property

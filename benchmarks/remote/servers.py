@@ -64,7 +64,7 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The id of the server's process."""
         return self._process.pid
 
     @property

@@ -1,7 +1,7 @@
 """The lines of the control socket: JSON objects, one a line, of a bounded size.
 
 Both sides begin with a greeting that names the version. Then each request has an id, which its
-answer has too. Before the answer there may be lines that say what the chain waits for.
+answer has too. Before the answer lines may come that name the thing the chain waits for.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ChainState(msgspec.Struct, kw_only=True):
     command: str
     """`agent`, `proxy`, `exec` …"""
     folder: str
-    """Where it was started."""
+    """The folder in which the chain was started."""
     parent: str
     """The program that started it; empty: not known."""
     uptime: float
@@ -109,7 +109,8 @@ class ChainState(msgspec.Struct, kw_only=True):
     chain: str = ""
     """The chain's name in the configuration of a server; empty: the chain of a command line."""
     principal: str = ""
-    """Whose connections of a server it is for; empty: no server runs it."""
+    """The principal whose connections to a server the chain is for; empty: no server runs the
+    chain."""
     trace: str = ""
     """The file of its trace; empty: there is none."""
     counted: float | None = None

@@ -40,7 +40,7 @@ class Arrivals:
         self._connections[connection] = arriving
 
     def end(self, connection: str) -> None:
-        """They go nowhere any more."""
+        """Packets of a connection are dropped from now on."""
         arriving = self._connections.pop(connection, None)
         if arriving is not None:
             arriving.end()

@@ -60,7 +60,7 @@ class Opened(NamedTuple):
     """A bundle that can be used."""
 
     name: str
-    """Where it is, by its digest."""
+    """The bundle's place, by its digest."""
     digest: str
     folder: str
     """Holds its files."""

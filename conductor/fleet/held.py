@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class State(Enum):
-    """Where a lease of this worker stands."""
+    """The state of a lease of this worker."""
 
     HELD = "held"
     """The room runs here."""

@@ -122,7 +122,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: str = ""
     """Why the record that NATS has counts for nothing there."""
     config: str = ""
-    """Where the bundle is that holds, by its digest; empty: the files of the machine count."""
+    """The place of the bundle that holds, by its digest; empty: the files of the machine count."""
     bundles: dict[str, str] | None = None
     """The state of the pool's bundles on a worker (`conductor.fleet.rollout`); None: it follows no
     rollouts."""

@@ -96,27 +96,27 @@ def word(text: str, what: str) -> str:
 
 
 def place(pool: str) -> str:
-    """Where a worker of a pool is asked to take a room."""
+    """The subject that asks a worker of a pool to take a room."""
     return f"room.place.{pool}"
 
 
 def opening(worker: str) -> str:
-    """Where a worker is asked to open a connection."""
+    """The subject that asks a worker to open a connection."""
     return f"worker.{worker}.open"
 
 
 def control(worker: str) -> str:
-    """Where a worker takes orders."""
+    """The subject of a worker's orders."""
     return f"worker.{worker}.ctl"
 
 
 def beat(kind: str, id_: str) -> str:
-    """Where a `gateway` or a `worker` shows that it lives."""
+    """The subject on which a `gateway` or a `worker` shows that it lives."""
     return f"{kind}.{id_}.beat"
 
 
 def packets(kind: str, id_: str, connection: str) -> str:
-    """Where packets of a connection go to a `gateway` or a `worker`; `*`: of all."""
+    """The subject for packets of a connection to a `gateway` or a `worker`; `*`: of all."""
     return f"{kind}.{id_}.to.{connection}"
 
 

@@ -1,4 +1,4 @@
-"""Where NATS is, and who this part of the fleet is there."""
+"""The addresses of NATS, and the login of this part of the fleet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECURE: Final = ("tls", "wss")
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where NATS is, and who this part of the fleet is there."""
+    """The addresses of NATS, and the login of this part of the fleet."""
 
     nats: tuple[str, ...] = ("nats://127.0.0.1:4222",)
     creds: str = ""

@@ -23,7 +23,7 @@ Name = Annotated[
     str,
     msgspec.Meta(max_length=1024, pattern=r"^((oci:/)?/[^\x00-\x1f\x7f]*@sha256:[0-9a-f]{64})?\Z"),
 ]
-"""Where a bundle is, by its digest (`conductor.fleet.bundle.Where`); empty: none."""
+"""The place of a bundle, by its digest (`conductor.fleet.bundle.Where`); empty: none."""
 
 
 # -- the record ------------------------------------------------------------------------------------

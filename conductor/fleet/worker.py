@@ -80,7 +80,7 @@ class Program(Protocol):
 
     @property
     def bundle(self) -> str:
-        """Where the bundle is that new chains start from, by its digest; empty: none."""
+        """The place of the bundle that new chains start from, by its digest; empty: none."""
 
     def stop(self) -> None:
         """An order says that this worker is to end."""

@@ -36,7 +36,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class State(Enum):
-    """Where a link stands."""
+    """The state of a link."""
 
     CUT = "cut"
     """There is no network connection."""

@@ -36,7 +36,7 @@ class RunningChain(Sink[Line]):
         self._come = asyncio.Event()
         self._ended = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Where it is read."""
+        """The event loop that reads the lines."""
 
     @property
     def live(self) -> bool:

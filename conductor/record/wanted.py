@@ -60,7 +60,7 @@ def opened(
     Args:
         plan: The chain.
         log: Writes a line: level, component name, text.
-        on_stderr: Takes what components write to standard error.
+        on_stderr: Takes lines that components write to standard error.
         sinks: Take the lines of the trace too.
         watching: Take lines with the whole content of every message, and keep them in memory: who
             is the client of the chain sees this content anyway.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class State(enum.Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     LINKED = "linked"
     """A client is there."""

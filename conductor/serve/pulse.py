@@ -1,9 +1,9 @@
 """The pulse of a WebSocket: whether its client is still there.
 
 A client that is there answers a ping. But nobody can expect an answer while something stands before
-the ping or its answer: a client that has not taken what was written before it, or a server that
+the ping or its answer: a client that has not taken earlier bytes, or a server that
 does not read because its chain takes no more. Then only the network is judged: the client's machine
-still confirms what it gets, also where the client itself does not read.
+still confirms the bytes it gets, also where the client itself does not read.
 """
 
 from __future__ import annotations

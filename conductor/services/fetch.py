@@ -97,7 +97,7 @@ class _Request(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """Where it goes, as the component has named it."""
+        """The target of the request, as the component has named it."""
         if not self.socket:
             return self.url
         return f"{UNIX}:{self.socket}:{self.url.removeprefix(_BEHIND_SOCKETS)}"

@@ -30,7 +30,7 @@ class Serving:
         self._text = text
         self._socket = socket.create_server((HOST, port), backlog=16)
         self.port: int = self._socket.getsockname()[1]
-        """Where it listens."""
+        """The port on which it listens."""
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         threading.Thread(target=self._run, name="metrics", daemon=True).start()

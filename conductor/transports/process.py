@@ -39,7 +39,7 @@ _BURST: Final = 5
 
 
 class _Stage(enum.Enum):
-    """Where a process stands; it moves downwards only."""
+    """The state of a process; it moves downwards only."""
 
     NEW = 0
     """Not carrying lines yet, though the process may run already."""

@@ -1,4 +1,5 @@
-"""``python -m benchmarks.fleet.simulation``: where a fleet breaks, and what is changed then."""
+"""``python -m benchmarks.fleet.simulation``: the breaks of a fleet, and the changes against
+them."""
 
 from __future__ import annotations
 

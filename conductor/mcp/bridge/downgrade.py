@@ -76,8 +76,8 @@ class SharedSession(ServerHandler):
             about = meta(read(request.params))
             params: dict[str, object] = {
                 "protocolVersion": protocol.LATEST_SESSION,
-                # The component's requests depend on the client of each request, so `answer`
-                # decides. Here the session claims every capability.
+                # The requests that the component may make depend on the client of each request, so
+                # `answer` decides. Here the session claims every capability.
                 "capabilities": {
                     **{name: {} for name in protocol.NEEDS.values()},
                     **protocol.pages(read(about.get(protocol.CAPABILITIES))),

@@ -22,7 +22,7 @@ def ignore(member: bytes, body: bytes) -> None:
 
 
 class Endpoint(ABC):
-    """Where the messages for a server go."""
+    """The receiver of the messages for a server."""
 
     @abstractmethod
     def request(self, method: str, params: bytes, on_response: OnResponse) -> bytes:

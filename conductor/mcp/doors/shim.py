@@ -132,7 +132,7 @@ class Shim:
             self._write(json.dumps(refusal(identifier, self.gone)).encode() + b"\n")
 
     def _write(self, line: bytes) -> None:
-        """Writes a whole line to the agent; ends the process if the agent reads no more."""
+        """Writes a whole line to the agent; ends the process if the agent no longer reads."""
         with self._writing:
             view = memoryview(line)
             try:

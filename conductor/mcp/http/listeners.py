@@ -83,7 +83,7 @@ class Listeners:
         self._session(connection).end_request(request)
 
     def hold(self, connection: str, wait: bool) -> None:
-        """Takes no more messages from the client, or goes on."""
+        """Stops taking messages from the client, or goes on."""
         go = self._session(connection).go
         (go.clear if wait else go.set)()
 

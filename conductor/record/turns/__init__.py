@@ -1,4 +1,4 @@
-"""A trace as a person reads it: turns, and in each what every component made of the messages.
+"""A trace as a person reads it: turns, and in each the work of every component on the messages.
 
 model    the objects that are shown: turns, visits, items, edits; the page gets them as JSON
 lines    where the lines of a trace are: in its file, or in memory

@@ -32,7 +32,7 @@ class Event(msgspec.Struct, eq=False):
     """How its sender treated the message `got`; None: the sender is no component."""
     ms_in: float = 0.0
     """Of a response for how long its sender had the request and the answer, of another message for
-    how long its sender had what it passes on by it, in milliseconds."""
+    how long its sender had the message that it passes on, in milliseconds."""
     update: Update | None = None
     tool: ToolCall | None = None
     """The tool call that the client is told of."""

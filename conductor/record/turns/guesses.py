@@ -37,7 +37,7 @@ class Guesses:
         self._keeps_ids = keeps_ids
 
     def has_to(self, name: str) -> bool:
-        """Whether the fold has to guess which messages a component passes on."""
+        """Whether the fold must guess which messages a component passes on."""
         return name not in ENDS if self._keeps_ids is None else name in self._keeps_ids
 
     def got(self, seen: Seen, line: Line, direction: str) -> None:

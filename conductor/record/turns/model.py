@@ -235,7 +235,7 @@ class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The origin of a trace, and its chain."""
 
     source: str = ""
-    """Where it comes from: a file's name, or the chain that runs."""
+    """The source of the trace: a file's name, or the chain that runs."""
     components: tuple[str, ...] = ()
     """In the order of the chain: `client`, the proxies, `agent`."""
     content: str = "redacted"

@@ -250,8 +250,8 @@ class OpenTurn:
             share.got_text = zlib.crc32(data, share.got_text)
 
     def update(self, number: int, line: Line, update: Update, top: str) -> ToolCall | None:
-        """Takes a `session/update`, the event `number`, for the summary. `top`: the component whose
-        end the client's is.
+        """Takes a `session/update`, the event `number`, for the summary. `top`: the component at
+        the client's end.
 
         Returns the tool call that the update tells the client of; None: it tells of none.
         """

@@ -83,7 +83,8 @@ class Chain(Hop):
 
     named: str = ""
     key: bytes = b""
-    """The params of `initialize` in one spelling: clients with an equal key may share the chain."""
+    """The version and capabilities of `initialize`, in one spelling: clients with an equal key may
+    share the chain."""
     closes: bool = False
     """Whether its agent takes `session/close`."""
     result: bytes = b""

@@ -50,7 +50,7 @@ _FAILS: Final = 5
 
 
 class _Phase(Enum):
-    """Where a connection stands; it moves downwards, but for a refused opening."""
+    """The state of a connection; it moves downwards, but for a refused opening."""
 
     NEW = 0
     OPENING = 1
@@ -59,7 +59,7 @@ class _Phase(Enum):
 
 
 class _Stage(Enum):
-    """Where a stream stands."""
+    """The state of a stream."""
 
     NONE = 0
     OPENING = 1
