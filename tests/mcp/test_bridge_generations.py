@@ -218,3 +218,7 @@ def test_lists_that_change_reach_all_who_want_to_know(generation: str) -> None:
     assert new.notifications(changed) == [{"_meta": {META + "subscriptionId": "listen"}}]
     if generation not in ("pacp", "scp"):
         assert old.notifications(changed) == [{}]
+    if generation == "stateless":
+        quotes = {"note": META + "subscriptionId"}
+        component.tell(held["about"], changed, quotes)
+        assert new.notifications(changed)[-1] == quotes

@@ -522,6 +522,30 @@ def test_what_a_trace_makes_a_reader_keep_is_bounded() -> None:
     assert len(made.components) < 1_010
 
 
+def test_of_many_open_requests_the_oldest_are_not_waited_for() -> None:
+    asked = b'{"type":"request","ts":1,"from":"a","to":"b","id":%d,"method":"m","params":{}}\n'
+    said = b'{"type":"response","ts":2,"from":"b","to":"a","id":%d,"is_error":false,"payload":1}\n'
+    made = read([*(asked % number for number in range(10_050)), said % 49, said % 50])
+    assert [row.pair for row in made.rows(10_050, 2)] == [-1, 50]
+
+
+@pytest.mark.parametrize(
+    ("result", "stop"),
+    [
+        ({}, "ended"),
+        ({"stopReason": "max_tokens"}, "max_tokens"),
+        ({"stopReason": "refusal"}, "refusal"),
+    ],
+)
+def test_how_a_turn_ended(result: dict[str, str], stop: str) -> None:
+    ends = {"ts": 1.0, "from": "client", "to": "agent", "id": 1}
+    prompt = {**ends, "type": "request", "method": "session/prompt", "session": "s", "params": {}}
+    answer = {"type": "response", "ts": 2.0, "from": "agent", "to": "client", "id": 1}
+    lines = [prompt, {**answer, "is_error": False, "payload": result}]
+    made = read([json.dumps(line).encode() + b"\n" for line in lines])
+    assert [turn.stop for turn in made.turns[1:]] == [stop]
+
+
 @pytest.mark.parametrize(
     ("content", "error"),
     [
