@@ -15,7 +15,7 @@ import msgspec
 
 from conductor.core.component import LIMITS
 from conductor.core.policy import words
-from conductor.errors import UsageError, one_line
+from conductor.errors import UsageError, one_line, visible_path
 from conductor.spec.model import Spec
 
 DEFAULT: Final = "default"
@@ -51,6 +51,16 @@ def right(spec: Spec, name: str) -> str:
     wanted = {*words.flat([name])}
     # `only` is the whole list: its author has given each right in it.
     return _setter(spec, lambda layer: (layer.chosen, wanted & {*words.flat(layer.policy.rights)}))
+
+
+def giver(spec: Spec, name: str) -> str:
+    """As `right`, with the line of a manifest: for a refusal, since it reads that file again."""
+    who = right(spec, name)
+    if not spec.manifest_path or who != visible_path(spec.manifest_path):
+        return who
+    from conductor.spec.manifest import reading
+
+    return reading.place(spec.manifest_path, "rights", name)
 
 
 def denials(spec: Spec) -> dict[str, str]:

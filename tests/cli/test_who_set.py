@@ -232,6 +232,17 @@ def test_the_line_of_what_the_policy_requires(tmp_path: Path, lines: list[str], 
     machine.prompt("demo").assert_error(2, says.format(policy=machine.policy))
 
 
+def test_the_line_of_a_right_that_a_manifest_gives(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.allow("[most]\nonly = ['context']")
+    (machine.home / "guest.wasm").write_bytes(bytes(wasmtime.wat2wasm(WAT.read_text())))
+    manifest = machine.home / "component.toml"
+    head = "name = 'guest'\nversion = '1'\ndescription = 'sees'\nfile = 'guest.wasm'\n"
+    manifest.write_text(head + "[rights]\n'see:replies' = 'to count'\n")
+    told = f"it has `see:replies` ({manifest}, line 6): not allowed by `most.only`"
+    machine.prompt("./guest.wasm", "demo").assert_error(2, told)
+
+
 def test_a_component_that_a_policy_refuses_names_its_line(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.allow("require-sandbox = true")

@@ -156,7 +156,7 @@ def _attributed(difference: Difference, spec: Spec, plan: Plan) -> Difference:
         return difference
     if key == "rights" and rest.startswith("+ "):
         added = (word.removeprefix("+ ") for word in rest.split(", "))
-        text = ", ".join(f"+ {word} ({origins.right(spec, word)})" for word in added)
+        text = ", ".join(f"+ {word} ({origins.giver(spec, word)})" for word in added)
         return msgspec.structs.replace(difference, text=f"{key}: {text}")
     found = origins.of(spec)
     settings = dict.fromkeys(by for name, by in found.items() if name.startswith(f"{key}."))

@@ -52,4 +52,4 @@ def _check_rights(most: Most, spec: Spec) -> None:
 
 def _listed(spec: Spec, names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(f"`{name}` ({origins.right(spec, name)})" for name in names[:_SHOWN]) + more
+    return ", ".join(f"`{name}` ({origins.giver(spec, name)})" for name in names[:_SHOWN]) + more

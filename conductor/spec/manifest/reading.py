@@ -15,7 +15,7 @@ import msgspec
 
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy import words
-from conductor.errors import UsageError, hint_of
+from conductor.errors import UsageError, hint_of, visible_path
 from conductor.patterns import lazy_pattern
 from conductor.spec import limits, toml_files, untrusted_files
 from conductor.spec.paths import MANIFEST
@@ -187,6 +187,17 @@ def parse(text: bytes, path: str = MANIFEST, tables: dict[str, Any] | None = Non
         return _checked(toml_files.convert(tables, Manifest, "a manifest"))
     except Mistake as mistake:
         raise mistake.placed(source, path, _HINT) from None
+
+
+def place(path: str, *at: str) -> str:
+    """A key of the manifest at `path`, for people: `FILE, line N`."""
+    shown = visible_path(path)
+    try:
+        source = toml_files.read(untrusted_files.read(path, _MOST), path, _HINT)[0]
+    except (OSError, UsageError):  # it was there when the chain was planned
+        return shown
+    line = toml_files.line_of(source, at)
+    return f"{shown}, line {line}" if line else shown
 
 
 def _too_large(path: str) -> UsageError:
