@@ -295,6 +295,13 @@ def _digest(text: str) -> str:
 # -- later messages of an agent --------------------------------------------------------------------
 
 
+_MOST_DIGESTED: Final = 1 << 28
+"""The most characters in which prompts are looked for: each text may begin each prompt. In more of
+them nothing is found: messages wait meanwhile."""
+_DIGESTED: Final = 2000
+"""The characters whose digest takes as much time as the call for it."""
+
+
 class Replay:
     """The prompts of one session that its agent has not repeated yet, in order."""
 
@@ -315,6 +322,9 @@ class Replay:
         """The additions to prompts that the agent repeats in these bare texts, as spans of the
         joined texts. Each prompt is found once, and in order: so words of the user's that equal an
         addition elsewhere stay."""
+        sizes = sum(prompt.size + _DIGESTED for prompt in self._prompts[self._next :])
+        if len(texts) * sizes > _MOST_DIGESTED:
+            return []
         whole, ends = "".join(texts), [*accumulate(map(len, texts))]
         at_end, over = frozenset(ends), 0
         found: list[Span] = []

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import Closure, Component, Entry, Keep, Recall, Send
+from conductor.core import Closure, Component, Entry, Keep, Recall, Send, additions
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, PassThrough
 from tests.harness.router.policed import (
@@ -413,6 +413,18 @@ def test_a_text_that_is_said_in_pieces(size: int) -> None:
     agent.join, agent.sessions[session] = None, pieces
     said = [one.removeprefix("> ") for one in Chain(agent, kept).load()]
     assert "".join("".join(said).split()) == f"{WORDS}oktwook".replace(" ", "")
+
+
+def test_in_very_many_pieces_nothing_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(additions, "_MOST_DIGESTED", 10_000)
+    agent, kept = Agent(), list[Record]()
+    chain = Chain(agent, kept, before(DATE))
+    session = new(chain)
+    chain.prompts(session, "one")
+    (blocks,) = agent.sessions[session]
+    assert Chain(agent, kept).load() == ["> one", "ok"]
+    agent.sessions[session] = [[*blocks, *map(text, "12345678")]]
+    assert Chain(agent, kept).load()[0] == f"> {DATE}"
 
 
 WORDS: Final = "Please explain how the parser of this project works, and where it is tested"
