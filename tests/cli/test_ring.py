@@ -16,7 +16,7 @@ from conductor.record.turns import reader
 from tests.harness.process.command import Ran, Running, conductor
 from tests.harness.process.managed import Machine
 from tests.harness.process.rig import Chain, Rig
-from tests.places import DEADLINE
+from tests.places import ACTORS, DEADLINE
 from tests.record.trace import pairs
 
 Event = dict[str, Any]
@@ -48,25 +48,7 @@ SAYS: Final = """
         print(json.dumps(sent), flush=True)
         sys.exit(7)
 """
-FORWARDS: Final = """
-import json, sys
-for line in sys.stdin:
-    got = json.loads(line)
-    method, params = got.get("method"), got.get("params")
-    sent = {"jsonrpc": "2.0"}
-    if method == "proxy/successor":
-        sent |= params
-    elif method is not None:
-        inner = "initialize" if method == "proxy/initialize" else method
-        sent |= {"method": "proxy/successor", "params": {"method": inner, "params": params}}
-    else:
-        sent |= {k: v for k, v in got.items() if k in ("result", "error")}
-        sent["id"] = json.loads(got["id"])
-    if method is not None and "id" in got:
-        sent["id"] = json.dumps(got["id"])
-    print(json.dumps(sent), flush=True)
-"""
-"""A proxy of dialect `acp` that forwards everything, under ids of its own."""
+FORWARDS: Final = str(ACTORS / "forward.py")
 
 
 @pytest.fixture(name="agent")
@@ -83,7 +65,7 @@ def _agent(tmp_path: Path) -> Callable[[str], str]:
 
 def program(name: str) -> str:
     """The proxy that forwards everything."""
-    return json.dumps({"command": sys.executable, "args": ["-c", FORWARDS], "name": name})
+    return json.dumps({"command": sys.executable, "args": [FORWARDS], "name": name})
 
 
 @pytest.fixture(name="state")
@@ -178,8 +160,7 @@ def test_without_a_word_of_a_component_there_is_nothing_to_see(state: Path) -> N
 def test_a_component_that_is_started_again_is_a_reason_once_a_minute(
     rig: Rig, state: Path, agent: Agent
 ) -> None:
-    mortal = FORWARDS.replace("sent = {", 'if "/die" in line: sys.exit(7)\n    sent = {', 1)
-    proxy = {"command": sys.executable, "args": ["-c", mortal], "name": "P"}
+    proxy = {"command": sys.executable, "args": [FORWARDS, "/die"], "name": "P"}
     chain = rig.agent(json.dumps({**proxy, "on_failure": "restart"}), rig.demo())
     session = chain.begin()
     assert chain.prompt(session, "one") == "one"

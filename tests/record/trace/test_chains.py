@@ -15,30 +15,8 @@ from conductor.record.turns import reader
 from conductor.record.turns.line import KINDS
 from conductor.record.turns.model import Row
 from tests.harness.process.rig import Rig
+from tests.places import ACTORS
 from tests.record.trace import pairs
-
-DYING: Final = """
-import json, os, sys
-for line in sys.stdin:
-    got = json.loads(line)
-    method, params = got.get("method"), got.get("params")
-    if method == "session/prompt" and "DIE" in line and not os.path.exists(sys.argv[1]):
-        open(sys.argv[1], "w").close()
-        os._exit(3)
-    sent = {"jsonrpc": "2.0"}
-    if method == "proxy/successor":
-        sent |= params
-    elif method is not None:
-        inner = "initialize" if method == "proxy/initialize" else method
-        sent |= {"method": "proxy/successor", "params": {"method": inner, "params": params}}
-    else:
-        sent |= {name: got[name] for name in ("result", "error") if name in got}
-        sent["id"] = json.loads(got["id"])
-    if method is not None and "id" in got:
-        sent["id"] = json.dumps(got["id"])
-    print(json.dumps(sent), flush=True)
-"""
-"""A program that forwards everything, and dies once, at a prompt."""
 
 TALK: Final = ("what day is it?", "/permission Edit x", "/plan", "/read x.txt", "/ext _nope {}")
 FULL: Final = ("datetime", "redact", "tools-demo", "context")
@@ -86,8 +64,7 @@ async def _talk(
 def test_each_request_is_answered_at_every_hop(tmp_path: Path, name: str) -> None:
     proxies, prompts, options = CHAINS[name]
     (tmp_path / "x.txt").write_text("x")
-    (tmp_path / "program.py").write_text(DYING)
-    program = f"{sys.executable} {tmp_path / 'program.py'} {tmp_path / 'died'}"
+    program = f"{sys.executable} {ACTORS / 'forward.py'} DIE {tmp_path / 'died'}"
     chain = [each.replace("PROGRAM", program) for each in proxies]
     asyncio.run(_talk(tmp_path / "t", chain, prompts, options))
     events = pairs.read(tmp_path / "t")

@@ -16,7 +16,7 @@ import pytest
 from conductor.spec.paths import components_folder
 from tests.harness.process import forks
 from tests.harness.process.command import COMMAND, conductor, environment
-from tests.places import DEADLINE
+from tests.places import ACTORS, DEADLINE
 from tests.record.trace import pairs
 
 Event = dict[str, Any]
@@ -31,26 +31,6 @@ DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
 PROMPT: Final = "the quick brown fox"
 SECRET: Final = "hunter2-hunter2"  # noqa: S105 - what shall not be found
 REFERENCE: Final = shutil.which("agent-client-protocol-conductor")
-
-PROXY: Final = """
-import json, sys
-for line in sys.stdin:
-    got = json.loads(line)
-    method, params = got.get("method"), got.get("params")
-    sent = {"jsonrpc": "2.0"}
-    if method == "proxy/successor":
-        sent |= params
-    elif method is not None:
-        inner = "initialize" if method == "proxy/initialize" else method
-        sent |= {"method": "proxy/successor", "params": {"method": inner, "params": params}}
-    else:
-        sent |= {k: v for k, v in got.items() if k in ("result", "error")}
-        sent["id"] = json.loads(got["id"])
-    if method is not None and "id" in got:
-        sent["id"] = json.dumps(got["id"])
-    print(json.dumps(sent), flush=True)
-"""
-"""A proxy of dialect `acp` that forwards everything."""
 
 FIELDS: Final = {
     "request": {"type", "ts", "protocol", "from", "to", "id", "method", "params"},
@@ -166,11 +146,9 @@ def route(event: Event) -> tuple[str, str, str, str]:
 
 
 @pytest.fixture
-def proxy(tmp_path: Path) -> str:
+def proxy() -> str:
     """A proxy in a process of its own; its name is `forward`."""
-    path = tmp_path / "forward.py"
-    path.write_text(PROXY)
-    return f"{sys.executable} {path}"
+    return f"{sys.executable} {ACTORS / 'forward.py'}"
 
 
 def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> None:
