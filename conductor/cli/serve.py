@@ -10,7 +10,6 @@ import functools
 import logging
 import os
 import signal
-import ssl
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -20,12 +19,13 @@ import typer
 
 from conductor import installation, signals, tasks
 from conductor.cli import configured, report
+from conductor.cli import serve_entrance as entrance
 from conductor.cli.chain_failures import Failures
 from conductor.cli.run import Started, run_loop, settled_memory
 from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.control.server import About
 from conductor.errors import ConductorError, UsageError, place_of
-from conductor.spec import managed, option_layers, paths
+from conductor.spec import managed, option_layers
 from conductor.spec.consent import Where
 from conductor.spec.option_table import SERVE
 from conductor.spec.origins import blamed
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 
     from conductor.serve.access.gate import Gate
-    from conductor.serve.access.issuer_keys import Start
     from conductor.serve.chains import Hosted
     from conductor.serve.owners import Ownership
     from conductor.serve.served import Served
@@ -65,7 +64,6 @@ _TOKEN: Final = "token"  # noqa: S105 - a word of the command line
 _DEFAULT_TOKENS: Final = "tokens.toml"
 _MOST_SHOWN: Final = 256
 """Chains that have a control socket at a time."""
-_WEB: Final = ("ws", "wss", "http", "https")
 
 _Components = Annotated[
     list[str] | None,
@@ -254,14 +252,6 @@ class _Hosted:
         self._runtime.reload()
 
 
-def _listens_at(settings: Settings) -> list[Address]:
-    """The addresses at which a server listens. Raises `UsageError`."""
-    try:
-        return [addresses.parse(text) for text in settings.listen]
-    except UsageError as error:
-        raise blamed(error, settings.set_by.get("listen")) from None
-
-
 class Serving:
     """A server, from its start to its end."""
 
@@ -270,8 +260,8 @@ class Serving:
         self._command = command
         self._read = wanted
         self._wanted = wanted()
-        self._addresses = _listens_at(self._wanted.settings)
-        self._tls = _tls(self._wanted.settings, self._addresses)
+        self._addresses = entrance.listens_at(self._wanted.settings)
+        self._tls = entrance.tls(self._wanted.settings, self._addresses)
         for address in self._addresses:
             self.check(address, self._wanted.settings)
         _ready(self._wanted)
@@ -293,7 +283,7 @@ class Serving:
     def check(address: Address, settings: Settings) -> None:
         """Raises `UsageError` for an address that may not be served so."""
         try:
-            _check(address, settings)
+            entrance.check(address, settings)
         except UsageError as error:
             raise blamed(error, settings.set_by.get("listen")) from None
 
@@ -339,7 +329,7 @@ class Serving:
 
         _silence()
         settings = self._wanted.settings
-        self._gate = gate = _gate(settings, self._addresses, self._begin)
+        self._gate = gate = entrance.gate(settings, self._addresses, self._begin)
         owners = await self.owners(gate)
         try:
             async with Server(
@@ -393,7 +383,7 @@ class Serving:
         from conductor.serve.access.gate import LOCAL
         from conductor.serve.owners import Owners
 
-        path = _owners(self._wanted.settings)
+        path = entrance.owners(self._wanted.settings)
         try:
             return Owners(path, sole=LOCAL if gate.open else "")
         except OSError as error:
@@ -480,10 +470,10 @@ class Serving:
         assert self._gate is not None
         for address in self._addresses:
             self.check(address, wanted.settings)
-        fresh = _gate(wanted.settings, self._addresses, self._begin)
+        fresh = entrance.gate(wanted.settings, self._addresses, self._begin)
         await asyncio.to_thread(_ready, wanted)  # that may compile
-        if _tls(wanted.settings, self._addresses) is not None and self._tls is not None:
-            _load(self._tls, wanted.settings)  # for new connections; a try went before
+        if entrance.tls(wanted.settings, self._addresses) is not None and self._tls is not None:
+            entrance.load(self._tls, wanted.settings)  # for new connections; a try went before
         self._wanted = wanted
         self._gate.become(fresh)
         self._server.set(wanted.settings, self.paths())
@@ -492,119 +482,6 @@ class Serving:
     @staticmethod
     def _complain(text: str) -> None:
         report.write(text, word="warning")
-
-
-def _check(address: Address, settings: Settings) -> None:
-    """Raises `UsageError` for an address that would let strangers in, or whose path differs from
-    the path of chains."""
-    if address.takes_token and address.path.rstrip("/") != addresses.ENDPOINT:
-        raise UsageError(
-            f"nothing is served at the path of {address}",
-            f"leave it out: chains are at {addresses.ENDPOINT}, and {addresses.ENDPOINT}/NAME",
-        )
-    if address.has_tls and not settings.tls_cert:
-        raise UsageError(
-            f"{address} needs a certificate", "`--tls-cert FILE` and `--tls-key FILE` name them"
-        )
-    if settings.insecure:
-        return
-    if address.scheme == "tcp" and address.is_local and (settings.tokens or settings.oidc_issuer):
-        raise UsageError(
-            f"{address} shows no token, so every user of this machine would get in without one",
-            "serve unix:PATH, which only you may open; or add `--insecure`",
-        )
-    if address.is_local:
-        return
-    if not address.takes_token:
-        raise UsageError(
-            f"{address} is beyond this machine, and lines show no token",
-            "serve wss:// there; or, where only friends are on that network, add `--insecure`",
-        )
-    if not address.has_tls:
-        raise UsageError(
-            f"{address} is beyond this machine, and everybody on the way could read along",
-            "write wss:// with `--tls-cert` and `--tls-key`; behind a proxy that does TLS, add "
-            "`--insecure`",
-        )
-    if not settings.tokens and not settings.oidc_issuer:
-        raise UsageError(
-            f"{address} is beyond this machine, and everybody could use the chain",
-            "`conductor serve token NAME` makes a token, `--tokens FILE` asks for it",
-        )
-
-
-def _tls(settings: Settings, listening: Sequence[Address]) -> ssl.SSLContext | None:
-    """The TLS context of the addresses; None: none has TLS. Raises `UsageError`."""
-    if not settings.tls_cert:
-        return None
-    if not any(address.has_tls for address in listening):
-        error = UsageError(
-            f"`--tls-cert` means nothing at {', '.join(map(str, listening))}",
-            "write `--listen wss://HOST:PORT`, or leave the certificate out",
-        )
-        raise blamed(error, settings.set_by.get("tls_cert"))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    _load(context, settings)
-    return context
-
-
-def _load(context: ssl.SSLContext, settings: Settings) -> None:
-    """Reads the certificate and the key. Raises `UsageError`."""
-    try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key or None)
-    except (OSError, ssl.SSLError) as error:
-        why = error.strerror or str(error)
-        failed = UsageError(
-            f"the certificate `{settings.tls_cert}` cannot be used: {why}",
-            "`--tls-cert` and `--tls-key` name PEM files that belong together",
-        )
-        raise blamed(failed, settings.set_by.get("tls_cert")) from None
-
-
-def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gate:
-    """Decides whom the server lets in; `start` starts the gate's tasks. Raises `ConductorError`."""
-    from conductor.serve.access import origins, tokens
-    from conductor.serve.access.gate import Gate
-    from conductor.serve.access.oidc import Oidc
-
-    for origin in settings.origin:
-        if not origins.is_origin(origin):
-            error = UsageError(
-                f"`serve.origin={origin}` is no origin of a page",
-                "write it as in https://chat.example",
-            )
-            raise blamed(error, settings.set_by.get("origin"))
-    hosts = [one.host for one in listening if one.scheme in _WEB]
-    names = [
-        *origins.LOOPBACK,
-        *(f"[{host}]" if ":" in host else host for host in hosts),
-        *settings.host,
-    ]
-    issuer = None
-    if settings.oidc_issuer:
-        try:
-            issuer = Oidc(settings.oidc_issuer, settings.oidc_audience, start)
-        except UsageError as error:
-            raise blamed(error, settings.set_by.get("oidc_issuer")) from None
-    try:
-        known = tokens.read(settings.tokens) if settings.tokens else []
-    except UsageError as error:
-        raise blamed(error, settings.set_by.get("tokens")) from None
-    return Gate(
-        names=names,
-        allowed=[*settings.origin],
-        open_=not settings.tokens and issuer is None,
-        known=known,
-        issuer=issuer,
-    )
-
-
-def _owners(settings: Settings) -> str:
-    """The file of owners; empty: there is none."""
-    if settings.owners == "none":
-        return ""
-    return settings.owners or paths.owners()
 
 
 def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
