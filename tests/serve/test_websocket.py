@@ -78,6 +78,19 @@ def test_a_socket_that_is_gone_takes_nothing_and_nothing_waits_for_it() -> None:
     assert drained
 
 
+def test_what_waits_is_dropped_with_a_full_socket_and_nothing_is_taken_after_it() -> None:
+    socket = Narrow()
+    socket.is_full = True
+    outlet = outlet_of(socket)
+    outlet.send(b"x", None)
+    outlet.flush()
+    assert outlet.waiting == 1
+    outlet.drop()
+    outlet.send(b"y", None)
+    outlet.flush()
+    assert (socket.sent, outlet.waiting) == ([], 0)
+
+
 async def test_the_grace_time_ends_a_connection_without_a_link_alone() -> None:
     room: Any = SimpleNamespace(
         linked=lambda _: None, cut=lambda _: None, left=lambda _, why: None, drained=lambda _: None
