@@ -32,6 +32,9 @@ PROMPT: Final = "the quick brown fox"
 SECRET: Final = "hunter2-hunter2"  # noqa: S105 - what shall not be found
 REFERENCE: Final = shutil.which("agent-client-protocol-conductor")
 
+PROXY: Final = (ACTORS / "forward.py").read_text("utf-8")
+"""A proxy of dialect `acp` that forwards everything."""
+
 FIELDS: Final = {
     "request": {"type", "ts", "protocol", "from", "to", "id", "method", "params"},
     "response": {"type", "ts", "from", "to", "id", "is_error", "payload"},
