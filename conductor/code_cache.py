@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 _HEAD: Final = 8
 """Bytes that tell how long the table behind them is. The code of the modules follows the table."""
 
-_BARE: Final = sys.stdlib_module_names | {"conductor", "wasm_host"}
-"""Packages whose functions are kept without docstrings. A `py:` component may ask for its own."""
+_BARE: Final = sys.stdlib_module_names - {"email"} | {"conductor", "wasm_host"}
+"""Packages whose functions are kept without docstrings. A `py:` component may ask for its own, and
+email writes some anew from those of other functions."""
 
 _HASH: Final = 8
 """Bytes of a hash."""

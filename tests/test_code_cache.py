@@ -284,6 +284,14 @@ def test_functions_of_others_keep_their_docstrings(place: Place) -> None:
     assert second[2:] == [None, None]
 
 
+def test_modules_of_email_are_loaded_beside_kept_ones(place: Place) -> None:
+    """They make docstrings of some functions from those of others."""
+    place.module("alone", 1, "import email.message\ndef where(): return 0\n")
+    place.run()
+    place.module("alone", 2, "import email.policy\ndef where(): return 0\n")
+    assert place.run()["values"][0] == 2
+
+
 def test_a_file_that_is_not_yet_on_the_disk_replaces_none(place: Place) -> None:
     place.run("full")
     assert not list(place.pyc.rglob("*.test*"))
