@@ -176,8 +176,8 @@ def test_a_guest_is_paused_and_resumed(
     times = 2 if isolation == "process" else 1
     assert events == [("pause", "datetime"), ("resume", "datetime")] * times
     trace = turns.opened(str(rig.folder / "trace"))
-    rows = filter(None, map(trace.row, range(len(trace))))
-    assert [(r.method, r.source) for r in rows if r.kind == "notice"] == events
+    notices = filter(None, map(trace.row, range(len(trace))))
+    assert [(r.method, r.source) for r in notices if r.kind == "notice"] == events
     assert client.running() == []
 
 

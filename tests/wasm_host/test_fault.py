@@ -68,7 +68,7 @@ except wasm_host.GuestError as error:
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound address space")
 def test_a_system_without_memory_is_no_fault_of_the_guest(tmp_path: Path) -> None:
     (tmp_path / "fine.wasm").write_bytes(assemble(FAULTY.replace("FAULT", "")))
-    command = [sys.executable, "-c", CRAMPED, tmp_path / "fine.wasm"]
+    command = [sys.executable, "-c", CRAMPED, str(tmp_path / "fine.wasm")]
     told = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "fine got no memory or file of this system: Cannot allocate memory" in told.stdout
     assert "`ulimit -a`" in told.stdout

@@ -330,7 +330,7 @@ class Initializer(Part):
         """A proxy's answer to its role request goes back, as far as its policy lets it."""
         peer = handshake.peer
         refuses = member == b"error" and not peer.forwarded
-        if refuses and (peer.shadow is not None or not self._parts.handshake.may_answer(peer)):
+        if refuses and (peer.shadow is not None or peer.policy_state is not None):
             # Nobody gets that answer.
             said = read_error(body).message.removeprefix(f"{peer.name}: ")
             self._exchange.emit(Silent(peer.name, INITIALIZE, 0.0, said))
@@ -356,8 +356,7 @@ class Initializer(Part):
             return
         peer.handshake = None
         self._deliver_ahead(peer, handshake.params, handshake.pending)
-        if not peer.ready:
-            self._parts.waits.resume(peer)
+        self._parts.waits.resume(peer)
 
     def _finish(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """The handshake is over: its answer goes back, and messages that waited for it go on."""

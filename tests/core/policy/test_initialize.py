@@ -286,6 +286,18 @@ def test_nor_before_the_agent_has() -> None:
         forwarded(pb, id_="j")
 
 
+def test_nor_while_its_dialect_is_found_out() -> None:
+    """Messages that were to wait for the component go on when the agent has answered."""
+    with before("down:initialize:carry", kind=None) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", request(Hole("g"), "proxy/initialize", V1))
+        pb >> ("g", result(Hole("g"), ANSWER))
+        taken(pb)  # a warning that it has not forwarded it
+        lacks(pb, "answer", "initialize")
+        pb << ("agent", request(Hole("a"), "initialize", V1))
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+
+
 def test_its_error_ends_it_also_while_its_dialect_is_found_out() -> None:
     """The error reaches nobody, so who reads the log is told of it."""
     with before("down:initialize:carry", kind=None) as pb:
