@@ -11,7 +11,7 @@ from conductor.core.parts import Part
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, passes
 from conductor.core.policy.headings import Heading, Message
-from conductor.core.policy.key_table import AMEND, CARRY, Direction
+from conductor.core.policy.key_table import AMEND, ANSWER, CARRY, Direction
 from conductor.core.policy.own_answers import signed
 from conductor.core.state import Handshake, Lane, PassedOn, Peer, Visit
 
@@ -78,6 +78,11 @@ class PolicedHandshake(Part):
         handshake.upstream = (member, body)
         if handshake.answer_goes_past:
             _goes_past(handshake)
+
+    @staticmethod
+    def may_answer(peer: Peer) -> bool:
+        """Whether the component's own answer to `initialize` may go back."""
+        return peer.policy_state is None or bool(peer.policed.rights(_DOWN, INITIALIZE) & ANSWER)
 
     def answered(
         self, peer: Peer, handshake: Handshake, answer: tuple[bytes, bytes]

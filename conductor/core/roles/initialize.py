@@ -330,7 +330,7 @@ class Initializer(Part):
         """A proxy's answer to its role request goes back, as far as its policy lets it."""
         peer = handshake.peer
         refuses = member == b"error" and not peer.forwarded
-        if refuses and (peer.shadow is not None or peer.policy_state is not None):
+        if refuses and (peer.shadow is not None or not self._parts.handshake.may_answer(peer)):
             # Nobody gets that answer.
             said = read_error(body).message.removeprefix(f"{peer.name}: ")
             self._exchange.emit(Silent(peer.name, INITIALIZE, 0.0, said))
