@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.jsonrpc import Params
+from conductor.core.text_pairs import SIMILAR, similarity
 
 TEXT: Final = "text"
 """The type of blocks that are compared; the content of other blocks is unknown."""
@@ -253,7 +254,7 @@ def _changed(users: Sequence[Block], sent: Sequence[Block], among: range) -> dic
             if found >= 0:
                 end = len(whole) - found
                 owned[at] = end - len(text), end
-            elif _alike(text, whole):
+            elif similarity(text, whole) >= SIMILAR:
                 owned[at] = _ALL
             else:
                 continue
@@ -262,25 +263,6 @@ def _changed(users: Sequence[Block], sent: Sequence[Block], among: range) -> dic
         else:
             return owned | dict.fromkeys((at for at in among if at not in owned), _ALL)
     return owned
-
-
-def _alike(text: str, other: str) -> bool:
-    """Whether two texts begin and end alike, for half of the shorter one or more."""
-    begin = _same(text, other)
-    end = _same(text[begin:][::-1], other[begin:][::-1])
-    return 0 < min(len(text), len(other)) <= (begin + end) * 2
-
-
-def _same(text: str, other: str) -> int:
-    """The number of equal characters with which two texts begin."""
-    equal, end = 0, min(len(text), len(other))
-    while equal < end:
-        middle = (equal + end + 1) // 2
-        if text[equal:middle] == other[equal:middle]:
-            equal = middle
-        else:
-            end = middle - 1
-    return equal
 
 
 def _digest(text: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
+from conductor.core.text_pairs import align
 from conductor.record.exact_json import (
     Json,
     Nothing,
@@ -25,7 +26,6 @@ from conductor.record.exact_json import (
     parse,
     written,
 )
-from conductor.record.text_pairs import align
 
 Path = tuple[str | int, ...]
 _MOST_COMPARED: Final = 40_000

@@ -44,39 +44,13 @@ def test_who_waits_for_an_answer_goes_on_before_what_came_with_it() -> None:
 )
 def test_what_is_no_message_ends_a_connection_with_an_error(line: bytes) -> None:
     """Where a client connects by itself nobody has checked what comes."""
-
-    async def ignored(*_: object) -> None: ...
-
-    connection = Connection("test", {"ask": ignored}, on_update=ignored)
-    raised: list[str] = []
-
-    async def client(channel: Channel) -> None:
-        async with connection.over(channel):
-            with pytest.raises(ConductorError) as error:
-                await connection.request("initialize", {})
-            raised.append(error.value.text)
-
-    transport = MemoryTransport(client)
-    asyncio.run(_answered_by(transport, lambda _: line))
-    assert raised == ["the server there sent something that is no message of ACP"]
+    assert _raised_by(line) == "the server there sent something that is no message of ACP"
 
 
 @pytest.mark.parametrize("message", [b"null", b'""'])
 def test_an_error_without_words_says_that_it_has_none(message: bytes) -> None:
-    async def ignored(*_: object) -> None: ...
-
-    connection = Connection("test", {}, on_update=ignored)
-    raised: list[str] = []
-
-    async def client(channel: Channel) -> None:
-        async with connection.over(channel):
-            with pytest.raises(ConductorError) as error:
-                await connection.request("initialize", {})
-            raised.append(error.value.text)
-
     answer = b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":%b}}'
-    asyncio.run(_answered_by(MemoryTransport(client), lambda _: answer % message))
-    assert raised == ["initialize failed: no reason given"]
+    assert _raised_by(answer % message) == "initialize failed: no reason given"
 
 
 def test_a_cancellation_that_names_nothing_is_dropped() -> None:
@@ -93,6 +67,25 @@ def test_a_cancellation_that_names_nothing_is_dropped() -> None:
     transport = MemoryTransport(client)
     asyncio.run(_answered_by(transport, lambda _: cancelled + b'{"id":1,"result":{"a":1}}'))
     assert answers == [{"a": 1}]
+
+
+def _raised_by(line: bytes) -> str:
+    """The words of the error that a client raises whose first request is answered with a line."""
+
+    async def ignored(*_: object) -> None: ...
+
+    connection = Connection("test", {"ask": ignored}, on_update=ignored)
+    raised: list[str] = []
+
+    async def client(channel: Channel) -> None:
+        async with connection.over(channel):
+            with pytest.raises(ConductorError) as error:
+                await connection.request("initialize", {})
+            raised.append(error.value.text)
+
+    asyncio.run(_answered_by(MemoryTransport(client), lambda _: line))
+    (text,) = raised
+    return text
 
 
 async def _answered_in_one_write(transport: MemoryTransport) -> None:

@@ -14,10 +14,10 @@ from msgspec import Raw
 
 from conductor.core import Changed
 from conductor.core.json_text import too_many_values
+from conductor.core.text_pairs import ends
 from conductor.record import diff, exact_json
 from conductor.record.diff import NOTHING, Operation
 from conductor.record.exact_json import Json, Nothing, Repeated
-from conductor.record.text_pairs import ends
 from conductor.run.report_lines import Sized, sized
 from conductor.spec.redaction import REDACTED, clean_id, clean_name, redacted
 

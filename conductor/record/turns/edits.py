@@ -12,9 +12,9 @@ from typing import Any, AnyStr, Final
 import msgspec
 
 from conductor.core import json_text
+from conductor.core.text_pairs import ends
 from conductor.errors import counted
 from conductor.record import diff, exact_json
-from conductor.record.text_pairs import ends
 from conductor.record.turns import tokens
 from conductor.record.turns.model import Edit, Op
 

@@ -45,7 +45,7 @@ def _read_back(best: list[list[float]]) -> list[int | None]:
     return places
 
 
-def similarity(text: bytes, other: bytes) -> float:
+def similarity(text: AnyStr, other: AnyStr) -> float:
     """How much of the shorter text's beginning and end they share, from 0 to 1."""
     shorter = min(len(text), len(other))
     return sum(ends(text, other)) / shorter if shorter else 0.0

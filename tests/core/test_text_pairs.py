@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.record.text_pairs import SIMILAR, align, similarity
+from conductor.core.text_pairs import SIMILAR, align, similarity
 
 
 @pytest.mark.parametrize(
