@@ -21,7 +21,7 @@ RECIPES: Final = [
     for text in [pages.read(page)]
     for title in re.findall(r"^## (Recipe: .*)$", text, re.MULTILINE)
 ]
-PARTS: Final = ["Run it", "Test it", "What it may do", "Bundled"]
+PARTS: Final = ["Run it", "Test it", "Rights", "Bundled"]
 
 pytestmark = pytest.mark.timeout(600)
 each_recipe = pytest.mark.parametrize(
