@@ -240,7 +240,7 @@ def test_updates_stand_where_what_is_most_private_comes_first(
     assert policy_text.sees(rights) == seen
 
 
-@pytest.mark.proves("`conductor inspect` shows what")
+@pytest.mark.proves("`conductor inspect` shows the abilities")
 @pytest.mark.parametrize("name", words.SETS)
 def test_what_is_seen_and_changed_follows_the_tables(name: str) -> None:
     seen, may = policy_text.sees([name]), policy_text.may([name])

@@ -32,7 +32,7 @@ def facts(component: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.proves("`conductor inspect` shows what")
+@pytest.mark.proves("`conductor inspect` shows the abilities")
 def test_full_is_everything_within_every_guard() -> None:
     policy = facts("passthrough")["policy"]
     assert (policy["rights"], policy["enforced"]) == (["full"], True)
@@ -54,7 +54,7 @@ def test_full_is_everything_within_every_guard() -> None:
     assert "a request that it holds goes on unchanged" in text
 
 
-@pytest.mark.proves("`conductor inspect` shows what")
+@pytest.mark.proves("`conductor inspect` shows the abilities")
 @pytest.mark.parametrize("name", SETS)
 def test_each_set_is_told_in_sentences(name: str) -> None:
     component = f"passthrough,only={name}"

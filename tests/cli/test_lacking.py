@@ -89,7 +89,7 @@ REFUSED: Final = {
 }
 
 
-@pytest.mark.proves("what fails closed does not start")
+@pytest.mark.proves("a component that fails closed")
 @pytest.mark.parametrize("what", REFUSED)
 @pytest.mark.parametrize("command", ["exec", "proxy"])
 def test_what_fails_closed_does_not_start_without_its_rights(
@@ -108,7 +108,7 @@ def test_what_fails_closed_does_not_start_without_its_rights(
     assert not (here / "ran").exists()
 
 
-@pytest.mark.proves("what fails closed does not start")
+@pytest.mark.proves("a component that fails closed")
 def test_the_editor_is_told(here: Path) -> None:
     request = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
     ran = conductor("agent", "--ask", "never", "./guard", "demo", stdin=request, cwd=here)
@@ -116,7 +116,7 @@ def test_the_editor_is_told(here: Path) -> None:
     assert LACKS in json.loads(ran.out)["error"]["message"]
 
 
-@pytest.mark.proves("what fails closed does not start")
+@pytest.mark.proves("a component that fails closed")
 def test_a_program_that_embeds_a_chain_is_told(here: Path) -> None:
     async def begin() -> None:
         async with library.open(f"{here}/guard", "demo"):

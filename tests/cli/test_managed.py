@@ -272,7 +272,7 @@ def chain(machine: Machine, *components: str) -> list[str]:
     return [record["component"] for record in records if record["event"] == "component"]
 
 
-@pytest.mark.proves("every chain has what is required")
+@pytest.mark.proves("every chain has the required")
 def test_what_is_required_is_put_in_its_place(machine: Machine) -> None:
     machine.allow(f"components = []\n{FIRST_LAST}")
     assert chain(machine, "demo") == ["redact", "passthrough", "demo"]
@@ -303,7 +303,7 @@ def test_a_lock_has_what_is_required(machine: Machine) -> None:
     ok(machine.conductor("exec", "--locked", "demo", "-p", "hi"))
 
 
-@pytest.mark.proves("every chain has what is required")
+@pytest.mark.proves("every chain has the required")
 def test_a_chain_of_proxies_has_what_is_required(machine: Machine) -> None:
     machine.allow(f"components = []\n{FIRST_LAST}")
     outer = [sys.executable, "-m", "conductor", "exec", "-p", "hi Kugelfisch"]

@@ -20,7 +20,7 @@ def refuse(request):
 """
 
 
-@pytest.mark.proves("who refuses a prompt is shown")
+@pytest.mark.proves("the refuser of a prompt")
 def test_a_component_that_blocks_a_prompt(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(RULES)
     ran = conductor("exec", "hooks,config=rules.toml", "demo", "-p", "drop it", cwd=tmp_path)
@@ -30,7 +30,7 @@ def test_a_component_that_blocks_a_prompt(tmp_path: Path) -> None:
     assert "log in" not in ran.err
 
 
-@pytest.mark.proves("who refuses a prompt is shown")
+@pytest.mark.proves("the refuser of a prompt")
 def test_a_component_that_ends_a_turn_with_a_refusal(tmp_path: Path) -> None:
     (tmp_path / "strict.py").write_text(REFUSES)
     trace = tmp_path / "trace"

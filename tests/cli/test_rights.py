@@ -45,7 +45,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.proves("from a policed proxy to client", "a component changes what its")
+@pytest.mark.proves("from a policed proxy to client", "a component changes only the")
 @pytest.mark.parametrize("rights", CHANGED)
 def test_a_component_changes_what_its_rights_allow_and_nothing_else(
     tmp_path: Path, rights: str

@@ -190,7 +190,7 @@ def kinds(messages: list[Json]) -> list[str]:
 # -- it goes on ------------------------------------------------------------------------------------
 
 
-@pytest.mark.proves("a session of the user's moves to another agent")
+@pytest.mark.proves("a session of the user's moves")
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_session_goes_on_and_comes_back(version: int) -> None:
     play = Play(version=version)
@@ -302,7 +302,7 @@ def test_params_that_nobody_understands_are_refused() -> None:
     assert play.got == []
 
 
-@pytest.mark.proves("a session of the user's moves to another agent", "move")
+@pytest.mark.proves("a session of the user's moves", "move")
 def test_it_takes_a_prompt_of_the_user_s_that_the_component_holds() -> None:
     play = Play()
     play.uses()

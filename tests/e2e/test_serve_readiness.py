@@ -32,7 +32,7 @@ WRONG: Final = {
 }
 
 
-@pytest.mark.proves("what fails closed does not start")
+@pytest.mark.proves("a component that fails closed")
 @pytest.mark.parametrize("what", WRONG)
 @pytest.mark.parametrize("command", ["serve", "agent"])
 def test_a_chain_that_cannot_start_is_not_served(rig: Rig, what: str, command: str) -> None:

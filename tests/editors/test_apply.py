@@ -347,7 +347,7 @@ def test_a_folder_that_is_a_link_to_nowhere_is_left_alone(settings: Path, tmp_pa
     assert not (tmp_path / "gone").exists()
 
 
-@pytest.mark.proves("what is trusted lies where only")
+@pytest.mark.proves("a trusted place can be")
 @pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME"])
 def test_what_others_can_lead_elsewhere_is_left_alone(settings: Path, variable: str) -> None:
     """Somebody else could put a link there to another folder of the user's, such as a checkout."""

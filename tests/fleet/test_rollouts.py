@@ -529,7 +529,7 @@ def test_a_record_of_before_is_refused_and_said(pool: Pool) -> None:
     assert pool.status()["previous"] == second
 
 
-@pytest.mark.proves("what a pool runs is signed: a")
+@pytest.mark.proves("the record of a pool")
 def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Pool) -> None:
     """Its signature is taken away, of another key, of another pool, of something else; a worker
     that starts then keeps what ran too."""
@@ -583,7 +583,7 @@ def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Po
     assert "the signature of the pool's record was not checked" in ran.err
 
 
-@pytest.mark.proves("what a pool runs is signed: a")
+@pytest.mark.proves("the record of a pool")
 def test_a_worker_that_is_made_up_pushes_no_record(pool: Pool) -> None:
     """Who may answer as a worker shows a record of the highest revision, signed by a stranger."""
     first, second = pool.bundle(PLAIN), pool.bundle(DATED)

@@ -17,7 +17,7 @@ READ = (
 )
 
 
-@pytest.mark.proves("in a fleet, who has a login at")
+@pytest.mark.proves("in a fleet, a stranger")
 def test_packets_of_a_session_are_of_its_two_ends(fleet: Fleet) -> None:
     """All that is heard is sent again, in both orders, changed, and as made up; nothing of it
     comes to anybody, and the session goes on."""
@@ -63,7 +63,7 @@ def test_packets_of_a_session_are_of_its_two_ends(fleet: Fleet) -> None:
         asyncio.run(asyncio.wait_for(attack(gateway), DEADLINE))
 
 
-@pytest.mark.proves("in a fleet, who has a login at")
+@pytest.mark.proves("in a fleet, a stranger")
 def test_who_answers_for_a_worker_has_its_key(fleet: Fleet) -> None:
     """A stranger who listens where a worker is asked, and answers first, gets no connection."""
     fleet.worker(fleet.rig.demo())

@@ -492,7 +492,7 @@ components = [{}"demo"]
 """
 
 
-@pytest.mark.proves("every chain has what is required")
+@pytest.mark.proves("every chain has the required")
 def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
     """The new components are judged as the first ones were; those that run stay."""
     configure(machine, CHAIN.format(""))
@@ -550,7 +550,7 @@ def test_what_is_only_called_redact_does_not_count(machine: Machine, component: 
         assert "Kugelfisch" not in tell(machine, component, "demo").out
 
 
-@pytest.mark.proves("every chain has what is required")
+@pytest.mark.proves("every chain has the required")
 def test_nothing_is_put_between_the_ends_and_what_is_required_there(machine: Machine) -> None:
     machine.allow(STRICT.replace("components = []", "").replace(FIRST, LAST))
     audit = machine.home / "a.jsonl"

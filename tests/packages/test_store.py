@@ -207,7 +207,7 @@ def test_a_receipt_that_is_a_link(tmp_path: Path) -> None:
         catalog.resolve("weather")
 
 
-@pytest.mark.proves("what is trusted lies where only")
+@pytest.mark.proves("a trusted place can be")
 @pytest.mark.parametrize("place", ["far above", "above", "receipts", "store"])
 def test_a_store_that_others_may_write(tmp_path: Path, place: str) -> None:
     source = component(tmp_path / "weather")

@@ -136,7 +136,7 @@ def test_an_exchange_within_a_turn_stands_apart(
     look_at(page, "chat-nested", pictures, dark=True)
 
 
-@pytest.mark.proves("nothing that an agent or a component")
+@pytest.mark.proves("no text of an agent")
 def test_no_text_of_a_chat_is_obeyed(fancy: Talking, page: Page) -> None:
     fancy.visit(page)
     say(page, f"echo {EVIL}")

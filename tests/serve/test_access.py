@@ -133,7 +133,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
         tokens.add(str(tmp_path / "new"), "a b", "x", None)
 
 
-@pytest.mark.proves("what is trusted lies where only")
+@pytest.mark.proves("a trusted place can be")
 def test_a_file_that_others_can_lead_elsewhere_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ def test_the_folder_that_the_user_has_chosen_stays_as_it_is(
     assert Owners("owners").has("anna", "hers")
 
 
-@pytest.mark.proves("what is trusted lies where only")
+@pytest.mark.proves("a trusted place can be")
 @pytest.mark.parametrize("place", ["owners", "."])
 def test_a_file_that_others_may_write_says_nothing(tmp_path: Path, place: str) -> None:
     """They could give themselves the session of somebody else."""

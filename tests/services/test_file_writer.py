@@ -99,7 +99,7 @@ def test_paths_that_cannot_be(home: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.proves("a proxy writes files into the")
+@pytest.mark.proves("a proxy writes files only")
 def test_what_leads_elsewhere_is_refused(home: Path) -> None:
     files, outside = reader(home), home.parent / "elsewhere"
     (home / "notes").mkdir()
@@ -134,7 +134,7 @@ def test_the_folder_of_a_session_is_named_where_there_are_several(home: Path) ->
     assert (home / "notes/a").exists()
 
 
-@pytest.mark.proves("a proxy writes files into the")
+@pytest.mark.proves("a proxy writes files only")
 def test_a_folder_holds_so_much(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = reader(home)
     assert refusal(files, path="notes/a", text="x" * (file_writer.FILE_BYTES + 1)) == "too-large"
@@ -163,7 +163,7 @@ def test_a_draft_that_cannot_be_written_goes(home: Path, monkeypatch: pytest.Mon
     assert refusal(reader(home.parent / "missing"), path="notes/a") == "io"
 
 
-@pytest.mark.proves("of two that bring one file up")
+@pytest.mark.proves("of two components that change")
 def test_a_file_is_replaced_only_if_it_is_as_it_was_read(home: Path) -> None:
     files, path = reader(home), home / "notes/a"
     first, second = (hashlib.sha256(text).hexdigest() for text in (b"one", b"two"))

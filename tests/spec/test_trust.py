@@ -63,7 +63,7 @@ def test_a_folder_is_trusted_with_everything_in_it(tmp_path: Path) -> None:
     assert held.folder_of(str(folder / "out" / "p.wasm")) is None
 
 
-@pytest.mark.proves("where somebody else may write")
+@pytest.mark.proves("a place where somebody else")
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o757])
 def test_where_others_may_write_nothing_is_trusted(tmp_path: Path, mode: int) -> None:
     inner = tmp_path / "mine" / "open" / "p"
@@ -80,7 +80,7 @@ def test_where_others_may_write_nothing_is_trusted(tmp_path: Path, mode: int) ->
         place.chmod(before)
 
 
-@pytest.mark.proves("where somebody else may write")
+@pytest.mark.proves("a place where somebody else")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_what_belongs_to_another_user_is_not_trusted(tmp_path: Path) -> None:
     inner = tmp_path / "mine" / "p"
@@ -183,7 +183,7 @@ def test_a_store_that_cannot_be_used_is_nothing_and_is_kept(
     assert store.read_bytes() == before
 
 
-@pytest.mark.proves("a store of another version, a", "what is trusted lies where only")
+@pytest.mark.proves("a store of another version, a", "a trusted place can be")
 def test_a_store_that_others_may_write_is_nothing(store: Path, tmp_path: Path) -> None:
     own(tmp_path / "a")
     os.chmod(store, 0o620)

@@ -305,7 +305,7 @@ def test_signed_by_an_older_cosign(made: HandMade, tmp_path: Path) -> None:
         fetch(one.pinned, tmp_path / "4", key=public)
 
 
-@pytest.mark.proves("what a signature does not cover")
+@pytest.mark.proves("a file that no signature")
 def test_a_referrer_says_nothing_about_a_signed_component(made: HandMade, tmp_path: Path) -> None:
     """The signature covers the artifact, and a registry can attach anything to that."""
     private, public = keys(tmp_path / "mine", *KINDS["p256"])

@@ -180,7 +180,7 @@ def test_what_a_policy_of_the_machine_forbids_is_not_offered() -> None:
     assert (held.questions, held.refused) == ([], [(spec, "the policy does not allow `clock`")])
 
 
-@pytest.mark.proves("what a card cannot show in full")
+@pytest.mark.proves("a card that cannot be")
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("wishes", "why"),
