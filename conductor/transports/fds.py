@@ -3,6 +3,9 @@
 One read takes everything there is up to the size of a chunk, which is larger within a long line:
 many short lines at once would leave the caches of the processor. One write sends everything that
 was queued for a peer since the last turn: under load many messages share a system call.
+
+However much one read takes, only so many lines are reported in one turn of the event loop: a peer
+that floods with short lines holds up nobody else.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, keep_large
@@ -18,6 +22,9 @@ from conductor.transports.framing import LineSplitter
 
 _PAUSE: Final = 0.02
 """Seconds for which a flooding writer is not read from: it waits, and no other peer does."""
+
+_MANY: Final = 256
+"""The most lines that are reported in one turn of the event loop, where somebody waits for them."""
 
 _FLOOD: Final = 16 * 1024
 """Bytes in one go that are a flood, where nothing large is expected."""
@@ -50,6 +57,8 @@ class FdReader:
         self._fd = fd
         self._limit = limit
         self._lines = LineSplitter(limit)
+        self._due: Iterator[bytes] = iter(())
+        """Lines that later turns of the event loop report."""
         self._on_lines = on_lines
         self._on_oversized = on_oversized
         self._on_end = on_end
@@ -66,7 +75,8 @@ class FdReader:
         return self._lines.held
 
     def read(self) -> bool:
-        """Takes one chunk; False when there was nothing to take (now, or ever again)."""
+        """Takes one chunk, once no lines are due; False when there was nothing to take (now, or
+        ever again)."""
         if self._fd < 0:
             return False
         try:
@@ -83,14 +93,25 @@ class FdReader:
         lines = splitter.feed(data)
         if splitter.oversized:
             self._report_oversized()
-        if lines:
+        if len(lines) > _MANY and not self._unhurried:
+            self._due = iter(lines)
+            self._report_due()
+        elif lines:
             self._on_lines(lines)
         self._chunk = CHUNK
         if splitter.held >= CHUNK:
             self._long_line()
         if splitter.blank > _BLANK or (self._unhurried and len(data) >= _FLOOD):
-            self._rest()
+            self._rest(_PAUSE)
         return True
+
+    def _report_due(self) -> bool:
+        """Reports the lines of this turn of the event loop; False: there are none."""
+        lines = [*islice(self._due, _MANY)]
+        if lines:
+            self._rest(0)
+            self._on_lines(lines)
+        return bool(lines)
 
     def _long_line(self) -> None:
         """The end of a long line is to come: takes more at once from now on."""
@@ -99,12 +120,16 @@ class FdReader:
         if self._on_part is not None and self._lines.held > CHUNK:
             self._on_part()
 
-    def drain(self) -> None:
-        """Takes the rest, without waiting for more: as much as the other side can have written
-        before it ended. Processes that it started may write on for ever."""
-        for _ in range(_LAST_READS):
-            if not self.read():
-                return
+    def drain(self, then: Callable[[], object], reads: int = _LAST_READS) -> None:
+        """Takes the rest, without waiting for more, and then calls `then`. The rest is as much as
+        the other side can have written before it ended. Processes that it started may write on for
+        ever."""
+        if self._report_due():
+            self._loop.call_soon(self.drain, then, reads)
+        elif reads and self.read():
+            self._loop.call_soon(self.drain, then, reads - 1)
+        else:
+            then()
 
     def pause(self) -> None:
         """Stops reading."""
@@ -117,18 +142,17 @@ class FdReader:
         """Reads on."""
         if self._paused and self._fd >= 0:
             self._paused = False
-            if self._resting is None:
-                self._loop.add_reader(self._fd, self.read)
+            self._rest(0)  # soon: who says so may be in the middle of something
 
-    def _rest(self) -> None:
+    def _rest(self, seconds: float) -> None:
         if self._resting is None and self._fd >= 0:
             if not self._paused:
                 self._loop.remove_reader(self._fd)
-            self._resting = self._loop.call_later(_PAUSE, self._rested)
+            self._resting = self._loop.call_later(seconds, self._rested)
 
     def _rested(self) -> None:
         self._resting = None
-        if not self._paused:
+        if not self._paused and not self._report_due():
             self._loop.add_reader(self._fd, self.read)
 
     def close(self) -> None:
@@ -141,6 +165,7 @@ class FdReader:
                 self._loop.remove_reader(self._fd)
             os.close(self._fd)
             self._fd = -1
+            self._due = iter(())
 
     def _end(self, error: OSError | None) -> None:
         last = self._lines.end()

@@ -301,12 +301,16 @@ class ProcessTransport(Piped):
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = -1
+        stdout, stderr = self._reader, self._stderr_reader
+        assert stdout is not None
+        assert stderr is not None
+        # Its last lines are still in the pipes, even if backpressure has paused us.
+        stdout.drain(lambda: stderr.drain(self._gone))
+
+    def _gone(self) -> None:
+        """It has ended, and its last lines have been taken."""
         if self._exit is not None and not self._exit.done():
             self._exit.set_result(None)
-        if self._reader is not None:
-            # Its last lines are still in the pipe, even if backpressure has paused us.
-            self._reader.resume()
-            self._reader.drain()
         self._report("")
 
     def _report(self, text: str) -> None:
@@ -314,8 +318,7 @@ class ProcessTransport(Piped):
             return
         assert self._events is not None
         self._state = _Stage.ENDED
-        if self._stderr_reader is not None:
-            self._stderr_reader.drain()
+        self.hear()
         code = self._exit_code() if self._exit is not None and self._exit.done() else None
         if code is not None:
             text = _exit_text(code)

@@ -108,6 +108,51 @@ async def test_blank_lines_without_end_make_their_writer_wait() -> None:
     os.close(write)
 
 
+async def test_short_lines_are_reported_in_several_turns_and_wait_while_paused() -> None:
+    read, write = os.pipe()
+    turns: list[list[bytes]] = []
+    ended = asyncio.Event()
+    reader = FdReader(read, 1 << 20, turns.append, lambda *_: None, lambda _: ended.set())
+    lines = [b"%d" % n for n in range(3 * fds._MANY + 1)]
+    os.write(write, b"\n".join([*lines, b""]))
+    os.close(write)
+    assert reader.read()
+    reader.pause()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert turns == [lines[: fds._MANY]]
+    reader.resume()
+    assert len(turns) == 1
+    await ended.wait()
+    assert [len(turn) for turn in turns] == [fds._MANY, fds._MANY, fds._MANY, 1]
+    assert [line for turn in turns for line in turn] == lines
+
+
+@pytest.mark.proves("a program that ends, while a")
+async def test_the_last_lines_of_a_program_are_taken_in_turns() -> None:
+    lines, turns = 20 * fds._MANY, 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    code = f"import os; os.write(1, b'1\\n' * {lines})"
+    transport = ProcessTransport([sys.executable, "-c", code])
+    events = Recorder()
+    await transport.open(events)
+    transport.pause()
+    other = asyncio.create_task(others())
+    await events.until(lambda: bool(events.frames))
+    before = turns
+    await events.until(lambda: bool(events.ends))
+    other.cancel()
+    assert len(events.frames) == lines
+    assert turns - before >= lines // fds._MANY - 1
+    await transport.close(1)
+
+
 async def test_a_long_line_is_read_in_large_chunks_and_many_short_ones_in_small() -> None:
     source, sink = os.pipe()
     enlarge_pipe(sink)
@@ -120,7 +165,7 @@ async def test_a_long_line_is_read_in_large_chunks_and_many_short_ones_in_small(
         lambda head, limit: None,
         lambda error: ended.set(),
     )
-    os.write(sink, (b"x" * 199 + b"\n") * 2000)
+    os.write(sink, (b"x" * 399 + b"\n") * 1000)
     while reader.read():
         pass
     assert max(chunks) <= 2 * CHUNK
