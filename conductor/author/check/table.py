@@ -52,7 +52,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 _KNOWN: Final = "lines"
-_NEVER: Final = "what-you-may-never-rely-on"
+_NEVER: Final = "never-rely-on"
 
 CHECKS: Final[tuple[Check, ...]] = (
     Check("handshake", sessions.handshake,
@@ -108,7 +108,7 @@ CHECKS: Final[tuple[Check, ...]] = (
           "a permission request reaches the user, and the refusal the agent", _KNOWN),
     Check("tool-names", tools.tool_names,
           f"names of tools have at most {tools.LONGEST} characters: models take no longer ones",
-          "mcp.md#what-servers-may-say", bridge="stdio", advice=True),
+          "mcp.md#messages-of-servers", bridge="stdio", advice=True),
     Check("only-messages", robustness.only_messages,
           "every line it writes is one message: no batches, nothing else", _NEVER),
     Check("answers", robustness.answered_once, "every request is answered once", "ids"),
