@@ -120,6 +120,7 @@ _NULL: Final = Raw(b"null")
 _VERSION: Final = Raw(b'"2.0"')
 BOM: Final = b"\xef\xbb\xbf"
 """The byte order mark that some programs write before their first line; it has no meaning."""
+_BREAKS: Final = bytes.maketrans(b"\r\n", b"  ")
 _INT: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
 _WHOLE: Final = lazy_pattern(
     rb"(-?)(0|[1-9][0-9]{0,18})(?:\.([0-9]{1,40}))?(?:[eE]([+-]?[0-9]{1,2}))?"
@@ -139,6 +140,10 @@ def parse(frame: bytes, max_depth: int = MAX_DEPTH) -> Message | list[Raw]:
     # Each level takes two bytes, so most frames are too short to be looked at.
     if len(frame) > 2 * max_depth and too_deep(frame, max_depth):
         raise Malformed(INVALID_REQUEST, f"message nests deeper than {max_depth} levels")
+    # JSON allows line breaks between tokens. A peer that reads lines would find a message between
+    # two of them that nobody before has seen: they become blanks.
+    if frame.find(b"\r") >= 0 or frame.find(b"\n", 0, -1) >= 0:
+        frame = frame.translate(_BREAKS)
     if not frame.isascii():
         # msgspec does not check text that it skips, and a raw payload is skipped.
         try:

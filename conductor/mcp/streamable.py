@@ -212,13 +212,13 @@ class StreamableHttp:
             if body is None:
                 raise ComponentError(f"sent more than {self._limit} bytes", "")
             if body.strip():
-                yield wire.one_line(body)
+                yield body
             return
         async for chunk in answer.aiter_stream():
             for event in parser.feed(chunk):
                 await self._flows.wait()
                 if event.data:
-                    yield wire.one_line(event.data)
+                    yield event.data
             if parser.oversized or parser.skips:
                 parser.last_id = ""  # who goes on there may get the same once more, or nothing
                 raise ComponentError(f"sent more than {self._limit} bytes", "")

@@ -288,6 +288,8 @@ class Shortcut:
             return False
         if len(back) > len(delivery.given) + CHUNK or too_many_values(back, self._values):
             return False
+        if b"\r" in back:  # the router writes a blank for it
+            return False
         sent = _prompt_params(key, back)
         if sent is None or not self._router.allows_prompt(name, passage.prompt, sent):
             return False

@@ -13,8 +13,6 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from conductor.transports.remote import wire
-
 if TYPE_CHECKING:
     from conductor.serve.access.proof import Proof
 
@@ -218,9 +216,9 @@ class Connection:
     # -- frames ----------------------------------------------------------------------------------
 
     def received(self, frame: bytes) -> None:
-        """The client has sent a frame: a JSON text, which goes on as one line."""
+        """The client has sent a frame."""
         if self.state is not State.CLOSED:
-            self.room.received(self, wire.one_line(frame))
+            self.room.received(self, frame)
 
     def drained(self) -> None:
         """Some of the waiting frames have left."""

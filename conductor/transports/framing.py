@@ -36,9 +36,8 @@ class LineSplitter:
     """Collects lines, however the chunks fall.
 
     A line longer than `limit` is skipped, not kept: its first bytes are handed to `oversized`
-    (so that an id may be read off them) and the stream goes on. A blank line is no frame. To JSON a
-    carriage return is white space, but many programs read it as the end of a line, and would find a
-    message between two of them that nobody before has seen: it becomes a blank.
+    (so that an id may be read off them) and the stream goes on. A blank line is no frame, and
+    `\\r\\n` counts as a line end since a carriage return is JSON white space.
     """
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
@@ -54,7 +53,7 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, without their newlines."""
-        lines = split(chunk.replace(b"\r", b" "))
+        lines = split(chunk)
         rest = lines.pop()
         if lines:
             if self.held or self._skipping:

@@ -1,6 +1,7 @@
 """Frames that are read, frames that are refused, and payloads that stay as they are."""
 
 import json
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,14 @@ def test_payloads_stay_as_they_are(member: str, payload: bytes) -> None:
     entries = jsonrpc.parse(b"[%b , 1]" % payload)
     assert isinstance(entries, list)
     assert [bytes(entry) for entry in entries] == [payload, b"1"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_no_message_hides_between_the_line_breaks_of_another(end: bytes) -> None:
+    hidden = b'{"jsonrpc":"2.0","id":2,"method":"session/prompt"}'
+    message = read(end.join((b'{"id":1,"params":[', hidden, b"]}", b"")))
+    blank = b" " * len(end)
+    assert bytes(cast("Raw", message.params)) == blank.join((b"[", hidden, b"]"))
 
 
 def test_absent_members_are_unset() -> None:

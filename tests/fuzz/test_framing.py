@@ -15,8 +15,8 @@ FRAMES = strange(SAID) | st.binary(max_size=40)
 
 
 def model(stream: bytes, limit: int) -> tuple[list[bytes], list[bytes]]:
-    """The lines of a whole stream, and those that are too long. Carriage returns are blanks."""
-    lines = [line for line in stream.replace(b"\r", b" ").split(b"\n") if line]
+    """The lines of a whole stream, and those that are too long."""
+    lines = [line for line in stream.split(b"\n") if line]
     return [x for x in lines if len(x) <= limit], [x for x in lines if len(x) > limit]
 
 

@@ -27,7 +27,7 @@ SETS: Final = (*["full", "context"] * 4, "filter", "serve:tools", "trusted", "ob
 KINDS: Final = ("agent_message_chunk", "agent_thought_chunk", "plan", "tool_call", "state_update")
 SET_UP: Final = (b'"method":"configure"', b'"id":1,', b'"id":2,')
 """Configuration, `initialize` and `session/new`, which go through."""
-DIES, ENDS, REFUSES, CALLS, ADDS, NAMES_A_FILE = range(100, 106)
+DIES, ENDS, REFUSES, CALLS, ADDS, NAMES_A_FILE, BREAKS = range(100, 107)
 """What a guest may do beside what a `TapeGuest` does: see `Played`."""
 
 
@@ -83,6 +83,8 @@ class Played:
                 text = "Today is Monday. " if what == ADDS else "/delete @/etc/passwd"
                 block = b'"prompt":[{"type":"text","text":"%b"},' % text.encode()
                 lines = [line.replace(b'"prompt":[', block, 1) for line in lines]
+            case 106:
+                return self._heard(self._tape, lines).replace(b'"prompt":', b'"prompt":\r', 1)
         return self._heard(self._tape, lines)
 
     @staticmethod
@@ -231,7 +233,12 @@ def play(host: Host, version: int, steps: list[tuple[int, int, int]]) -> Iterato
 SCRIPTS: Final = st.lists(
     st.lists(
         st.sampled_from(
-            [*[0] * 60, *range(1, 8), DIES, ENDS, REFUSES, CALLS, *[ADDS] * 20, NAMES_A_FILE]
+            [
+                *([0] * 60),
+                *range(1, 8),
+                *(DIES, ENDS, REFUSES, CALLS, NAMES_A_FILE, BREAKS),
+                *([ADDS] * 20),
+            ]
         ),
         max_size=20,
     ),
@@ -288,6 +295,14 @@ def test_with_the_shortcut_a_host_writes_the_same(
                 for each in (short, ordinary)
             )
             assert lines == others, number
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_a_prompt_leaves_a_guest_on_one_line(short: bool) -> None:
+    host = Host(["full"], [[BREAKS]], "fail", short=short)
+    *_, prompt = play(host, 1, [(0, 1, 0)])
+    assert [line[:1] for line in prompt] == [b"s"]
+    assert b'"prompt": [' in prompt[0]
 
 
 def test_after_a_thousand_prompts_the_router_has_nothing_to_learn() -> None:

@@ -105,17 +105,6 @@ async def test_the_grace_time_ends_a_connection_without_a_link_alone() -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-async def test_what_a_client_sends_goes_on_as_one_line(end: bytes) -> None:
-    taken: list[bytes] = []
-    room: Any = SimpleNamespace(received=lambda _, frame: taken.append(frame))
-    connection = Connection("epoch", room, LinkedOutlet("epoch", 1000, 1000), "", 1.0)
-    hidden = b'{"jsonrpc":"2.0","id":2,"method":"session/prompt"}'
-    connection.received(end.join((b'{"id":1,"params":[', hidden, b"]}", b"")))
-    blank = b" " * len(end)
-    assert taken == [blank.join((b'{"id":1,"params":[', hidden, b"]}"))]
-
-
 async def test_another_link_takes_the_place_of_the_one_before() -> None:
     before, after = Narrow(), Narrow()
     outlet = LinkedOutlet("epoch", 1000, 1000)

@@ -13,7 +13,7 @@ CASES: list[tuple[bytes, list[bytes], bytes]] = [
     (b"\n\n\n", [], b""),
     (b"a\n", [b"a"], b""),
     (b"a\nb", [b"a"], b"b"),
-    (b"a\r\nb\rc\r\n", [b"a ", b"b c "], b""),
+    (b"a\r\nb\r\n", [b"a\r", b"b\r"], b""),
     (b"\na\n\nb\n", [b"a", b"b"], b""),
     (b"\xff\xfe\n\x00\n", [b"\xff\xfe", b"\x00"], b""),
     (b'{"a":"\\n"}\n', [b'{"a":"\\n"}'], b""),

@@ -123,8 +123,7 @@ def read(body: bytes) -> Incoming:
     meta = json.meta(params)
     token = meta.get("progressToken")
     return Incoming(
-        # Frames are lines. Outside strings a line break is white space; strings have none.
-        frame=body.replace(b"\n", b" ").replace(b"\r", b" "),
+        frame=body,
         id=id_,
         method=method,
         token=jsonrpc.canonical_id(token) if token is not None else None,

@@ -26,7 +26,6 @@ from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.errors import ConductorError
-from conductor.transports.remote import wire
 from conductor.transports.remote.heading import is_name, key_of, named_in, read_heading, session_of
 from conductor.transports.remote.http_actions import (
     Action,
@@ -281,19 +280,18 @@ class HttpRules:
     # -- within --------------------------------------------------------------------------------
 
     def _heard(self, data: bytes) -> list[Action]:
-        frame = wire.one_line(data)
-        heading = read_heading(frame)
+        heading = read_heading(data)
         key = key_of(heading)
         if heading.method is not None:
             if key is not None:
                 self._theirs[key] = session_of(heading)
-            return [Deliver(frame)]
+            return [Deliver(data)]
         if key is None:
-            return [Deliver(frame)]
+            return [Deliver(data)]
         asked = self._ours.pop(key, None)
         if asked is None:
             return []  # it has been answered already
-        out: list[Action] = [Deliver(frame)]
+        out: list[Action] = [Deliver(data)]
         if asked.method in _OPENS_SESSION and (session := named_in(heading.result)):
             out += self._listen(session)
         return out

@@ -145,8 +145,7 @@ class WebSocketTransport(Framed):
             self._pass_on()
             if self.buffered < before:
                 self._has_drained()
-        # A JSON text may be written on several lines: there a line break is white space.
-        self._deliver([wire.one_line(frame) for frame in frames if frame])
+        self._deliver([frame for frame in frames if frame])
 
     def drained(self) -> None:
         """The written messages have left."""

@@ -22,7 +22,6 @@ EVENTS: Final = "text/event-stream"
 """The media type of a stream of events."""
 LONGEST_ID: Final = 1024
 """Characters of the id of a session, of a connection or of an event."""
-_BREAKS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -43,11 +42,6 @@ def session_in(body: Raw) -> str | None:
 def is_of_session(method: str | None) -> bool:
     """Whether a message may belong to a session: no answer does, nor a `$/` method."""
     return method is not None and not method.startswith("$/")
-
-
-def one_line(frame: bytes) -> bytes:
-    """A JSON text as one line: line breaks stand between tokens alone."""
-    return frame.translate(_BREAKS).strip() if b"\n" in frame or b"\r" in frame else frame
 
 
 def event(number: int, frame: bytes) -> bytes:

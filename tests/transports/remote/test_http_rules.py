@@ -245,11 +245,6 @@ def test_messages_come_on_any_stream_and_an_answer_once() -> None:
         assert rules.heard(None, "", result(id_)) == []
 
 
-def test_a_text_of_several_lines_becomes_one() -> None:
-    rules = opened()
-    assert rules.heard(None, "", b'{\n"method":\r\n"x"}\n') == [Deliver(b'{ "method":  "x"}')]
-
-
 def test_a_server_that_opens_no_stream_before_it_knows_a_session_still_gets_the_message() -> None:
     rules = opened()
     assert rules.write(request(1, "session/load", "s1")) == [Listen("s1")]
