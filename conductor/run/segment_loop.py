@@ -30,6 +30,9 @@ _ROOM: Final = 4096
 
 EXIT_GUEST_FAILED: Final = 70
 
+_LOADED: Final = 0.5
+"""Seconds without input after which the first messages of a chain have passed."""
+
 _NOTHING: Final = memoryview(b"")
 
 
@@ -71,8 +74,8 @@ class _Input:
         self._splitter = LineSplitter(line_limit)
         self._chunk = CHUNK
         self.tidying: float | None = 0.0
-        """Seconds without input after which the host tidies up: at once after its start, later
-        after something large; None: it is tidy."""
+        """Seconds without input after which the host tidies up: at once after its start, then once
+        the first messages have passed, later after something large; None: the host is tidy."""
 
     def read(self) -> list[bytes] | None:
         """Complete lines; None at the end of the input. Blocks until there is something."""
@@ -115,7 +118,7 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes)
             poll.register(1, select.POLLOUT if output.unsent else 0)
             ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
             if idle and not ready:
-                source.tidying = None
+                source.tidying = None if source.tidying else _LOADED
                 parts.load(client=False)  # now nobody waits for it
                 give_back()
                 give_back_code()

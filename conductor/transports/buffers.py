@@ -4,8 +4,8 @@ glibc hands every large block back to the system and asks for it anew, page faul
 With a few megabytes kept, a conductor passes large messages in half the time.
 
 Memory that a flood leaves behind between blocks still in use is given back in a quiet moment: it is
-no leak, but looks like a leak in a process list. Pages of libraries are given back once: a start
-reads ten times as much of their code as messages need.
+no leak, but looks like a leak in a process list. Pages of libraries are given back after the start,
+which reads ten times as much of their code as messages need.
 """
 
 from __future__ import annotations
@@ -137,9 +137,8 @@ def _is_library(mapping: bytes) -> bool:
     return b".so" in name and rights in (b"r-xp", b"r--p")
 
 
-@functools.cache
 def give_back_code() -> None:
-    """Gives back the pages of the code of libraries, once. Code that runs again comes from their
+    """Gives back the pages of the code of libraries. Code that runs again comes from their
     files, which the system mostly has in memory: to map it takes a millisecond. For processes of
     conductor's own alone: a program that embeds a chain may have gigabytes to look through."""
     import ctypes
