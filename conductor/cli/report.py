@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from conductor.errors import CONTINUED, ConductorError, counted, json_text, marked, one_line
-from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:
+    from conductor.run.report_lines import HostLog
     from conductor.services.log_lines import LogLines
     from conductor.spec.model import Spec
 
@@ -418,32 +418,31 @@ def relay(
     An empty name stands for the process that hosts sandboxed proxies. Its log entries of `level`
     and above look like all others; any other line of it is marked `[host]`.
     """
-    hidden = False
-    in_entry = False
+    log: HostLog | None = None
     notices: set[str] = set()
 
     def show(name: str, line: str) -> None:
-        nonlocal hidden, in_entry
+        nonlocal log
         if name:
             if not lines.admits(name, line):
                 return
             write(name, _COLOURED.sub("", line))
             return
-        from conductor.run.report_lines import ENTRY, FURTHER  # a chain without hosts needs none
+        if log is None:
+            from conductor.run.report_lines import HostLog  # a chain without hosts needs none
 
-        if (entry := ENTRY.fullmatch(line)) and not is_reserved(entry[2]):
-            hidden, in_entry = _RANK[entry[1]] < _RANK[level], True
-            lines.say(entry[1], entry[2], entry[3])
-        elif in_entry and line.startswith(FURTHER):
-            if not hidden:
-                write("", CONTINUED + line.removeprefix(FURTHER))
-        else:
-            in_entry = False
+            log = HostLog()
+        text, is_further = log.read(line)
+        if log.entry is None:
             if not _is_notice(line):
                 write("host", line)
             elif line not in notices:  # each process of guests sends its own
                 notices.add(line)
                 write("", line)
+        elif not is_further:
+            lines.say(*log.entry, text)
+        elif _RANK[log.entry[0]] >= _RANK[level]:
+            write("", CONTINUED + text)
 
     return show
 

@@ -25,7 +25,7 @@ from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run.owner import Owner
 from conductor.run.records import Records
-from conductor.run.report_lines import ENTRY, FURTHER
+from conductor.run.report_lines import HostLog
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
 from conductor.spec import limits
@@ -410,19 +410,13 @@ def _blocks(prompt: Prompt) -> list[dict[str, Any]]:
 
 def _stderr(lines: LogLines) -> Callable[[str, str], None]:
     """Puts the lines that components write to standard error into the log."""
-    entry = ("info", "host")
+    log = HostLog()
 
     def take(name: str, line: str) -> None:
-        nonlocal entry
         if name:
             lines.say("info", name, line)
-        elif found := ENTRY.fullmatch(line):
-            entry = found[1], found[2]
-            lines.say(*entry, found[3])
-        elif line.startswith(FURTHER):
-            lines.say(*entry, line.removeprefix(FURTHER))
-        else:
-            entry = "info", "host"
-            lines.say(*entry, line)
+            return
+        text, _ = log.read(line)
+        lines.say(*(log.entry or ("info", "host")), text)
 
     return take

@@ -57,7 +57,6 @@ class StreamableHttp:
         """Requests that are not answered, by the JSON of their ids."""
         self._flows = asyncio.Event()
         self._flows.set()
-        self._over = False
 
     # -- the contract of transports --------------------------------------------------------------
 
@@ -97,7 +96,7 @@ class StreamableHttp:
 
     async def close(self, grace: float) -> None:
         """Ends the session."""
-        self._over = True
+        self._events = None
         self._flows.set()
         for task in self._tasks:
             task.cancel()
@@ -202,7 +201,7 @@ class StreamableHttp:
     # -- receiving -------------------------------------------------------------------------------
 
     def _deliver(self, line: bytes) -> None:
-        if not self._over and self._events is not None:
+        if self._events is not None:
             self._events.received([line])
 
     async def _messages(self, answer: Response, parser: EventParser) -> AsyncIterator[bytes]:
@@ -233,7 +232,7 @@ class StreamableHttp:
                 many servers have no such stream.
         """
         tries = 1 if last_id else 0
-        while not self._over and self._pool is not None:
+        while self._events is not None and self._pool is not None:
             if tries:
                 await backoff.wait(tries)
             parser = EventParser(self._limit)
@@ -264,9 +263,9 @@ class StreamableHttp:
         return False
 
     def _end(self, why: str) -> None:
-        if not self._over and self._events is not None:
-            self._over = True
-            self._events.ended(Ended(why))
+        events, self._events = self._events, None
+        if events is not None:
+            events.ended(Ended(why))
 
 
 def _answers(line: bytes, asked: bytes) -> bool:

@@ -18,8 +18,9 @@ from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.service_table import LAST_WORDS, READY, RELAYED
 from conductor.patterns import lazy_pattern
 from conductor.run.segment_spec import Recovered, Relayed
+from conductor.spec.programs import is_reserved
 
-ENTRY: Final = lazy_pattern(r"(debug|info|warning|error): ([^:\n]+): (.*)")
+_ENTRY: Final = lazy_pattern(r"(debug|info|warning|error): ([^:\n]+): (.*)")
 """An entry of its log: level, component and text."""
 FURTHER: Final = "  "
 """The beginning of a further line of an entry."""
@@ -31,6 +32,25 @@ _CHANGE_ROOM: Final = 8 * 1024
 
 _LEVELS: Final = 2
 """Levels of nesting that a report puts around a payload."""
+
+
+class HostLog:
+    """Reads the log of one host in the lines that it writes to standard error."""
+
+    def __init__(self) -> None:
+        self.entry: tuple[str, str] | None = None
+        """Level and component of the entry that has the last line; None: no entry has it."""
+
+    def read(self, line: str) -> tuple[str, bool]:
+        """The text of a line, and whether it is a further line of its entry."""
+        found = _ENTRY.fullmatch(line)
+        if found and not is_reserved(found[2]):  # else a guest could speak as conductor
+            self.entry = found[1], found[2]
+            return found[3], False
+        if self.entry is not None and line.startswith(FURTHER):
+            return line.removeprefix(FURTHER), True
+        self.entry = None
+        return line, False
 
 
 class Sized(msgspec.Struct, frozen=True):

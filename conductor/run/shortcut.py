@@ -256,7 +256,7 @@ class Shortcut:
     def _names_of_update(self, line: bytes, message: Message) -> tuple[str, ...] | None:
         """The guests through which an update goes; None: it is not for the shortcut."""
         params = message.params
-        if message.method != UPDATE or not _is_spelled(line, _UPDATE_HEAD, params):
+        if not _is_spelled(line, _UPDATE_HEAD, params):
             return None
         return self._updates.get(heading(UPDATE, params).key)
 

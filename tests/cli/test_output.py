@@ -72,8 +72,10 @@ def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = ["debug: p: a", "  more of a", "info: p: b", "warning: p: c", "  more of c", "panicked"]
+    lines += ["  more", "error: conductor: d"]
     told_as = [*lines]
-    told_as[1], told_as[4], told_as[5] = "  | more of a", "  | more of c", "[host] panicked"
+    told_as[1], told_as[4] = "  | more of a", "  | more of c"
+    told_as[5:] = [f"[host] {line}" for line in lines[5:]]
     shown = {"warning": told_as[3:], "info": told_as[2:], "debug": told_as}
     for level, expected in shown.items():
         told = report.relay(level, report.lines(level, ()))

@@ -5,10 +5,13 @@ import re
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from conductor.cli import app, report, silence
+from conductor.cli.status import Uncovering
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor
 from tests.places import ROOT
@@ -284,3 +287,10 @@ def test_what_else_is_written_takes_it_away_first(
     assert capsys.readouterr().err == "another line\n"
     report.uncover()
     assert terminal.written[before:] == CLEAR.encode(), "once"
+
+
+def test_a_message_to_the_client_takes_it_away_first() -> None:
+    said: list[object] = []
+    inner: Any = SimpleNamespace(write=said.append)
+    Uncovering(inner, lambda: said.append("uncovered")).write(b"{}\n")
+    assert said == ["uncovered", b"{}\n"]

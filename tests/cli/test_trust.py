@@ -140,6 +140,9 @@ def test_one_version_of_a_component_is_trusted(here: Path) -> None:
     assert "no longer trusted: datetime" in run("trust", "--remove", "datetime").out
     assert trusted() == []
     assert run("trust", "--list").out == "You trust nothing yet: `conductor trust PATH`.\n"
+    (here / "redact").touch()  # a file of that name is meant, not the bundled component
+    assert "redact" in run("trust", "redact").err
+    assert trusted() == []
 
 
 def test_a_project_file_is_trusted_as_it_is(here: Path) -> None:

@@ -10,6 +10,11 @@ from conductor.editor.urls import path_of
 
 _ODD = ("<a", " b='", ' c="', "=", "<!--", "-->", "<![", "<?", "</", ">", "&#", "9" * 5000, "\n")
 
+_BLOCKS = (
+    "p div section article header footer main nav aside hr table thead tbody dl dt dd blockquote "
+    "figure figcaption form fieldset details summary"
+)
+
 
 @pytest.mark.parametrize(
     ("html", "text"),
@@ -22,6 +27,7 @@ _ODD = ("<a", " b='", ' c="', "=", "<!--", "-->", "<![", "<?", "</", ">", "&#", 
         ("<a title='>' href=x>y</a><a name>n</a>", "y (x)n"),
         ("<img alt='a cat'><img/> <input value=5><button>go", "[a cat][image]  5 go"),
         ("<table><tr><td>1<td>2</table>", "| 1 | 2"),
+        ("".join(f"x<{tag}>" for tag in _BLOCKS.split()) + "x", "\n\n".join("x" * 24)),
         ("a<script>if (1 < 2) '<b>'</SCRIPT >b<style>x</style>c<svg>d<svg/></svg>e", "abce"),
         ("<head><title>t</title></head><strong>x</strong>", "**x**"),
         ("1 < 2 &lt; 3 &#x41;&#66; &nope; & <", "1 < 2 < 3 AB &nope; & <"),

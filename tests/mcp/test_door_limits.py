@@ -326,6 +326,8 @@ async def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.Monk
             await door.served()
         names = [name for name, _ in door.bridge.opens]
         for name, size in zip(names, (300, 500, 300), strict=True):
+            await asyncio.sleep(0)
+            assert not door.bridge.closes
             door.bridge.send(name, {"method": "x" * size})
         await door.bridge.until(lambda: bool(door.bridge.closes))
         assert door.bridge.closes == [names[1]]

@@ -129,6 +129,8 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
         tokens.read(str(path))
     with pytest.raises(UsageError):
         tokens.read(str(tmp_path / "nothing"))
+    with pytest.raises(UsageError, match="cannot be used"):
+        tokens.add("/proc/self/tokens", "alice", tokens.new_token(), None)
     with pytest.raises(UsageError, match="name of a principal"):
         tokens.add(str(tmp_path / "new"), "a b", "x", None)
 

@@ -265,7 +265,7 @@ class Fold:
     def _got_before(self, line: Line, own: Own) -> Seen | None:
         """The message that the sender got and passes on by this message."""
         found = None
-        if self._guesses.has_to(line.source) and not own.by:
+        if not own.by:
             found = self._guesses.taken(line, self.direction(line.source, line.target))
         return self._seen.get(own.passes) if found is None else found
 

@@ -214,6 +214,7 @@ def test_a_component_that_speaks_version_1_only_chooses_it(method: str) -> None:
     }
     assert passes(method, before, lowered)
     assert passes(method, before, {**lowered, "_x": 1, "info": HELLO2["info"]})
+    assert not passes(method, before, {**lowered, "capabilities": before["capabilities"]})
     assert passes(method, HELLO2, {"protocolVersion": 1})
     assert passes(method, {"protocolVersion": 2}, {"protocolVersion": 1, "clientCapabilities": {}})
 
