@@ -75,7 +75,7 @@ def _run(manifest: Manifest, folder: str) -> None:
     words = [filled(word, places) for word in manifest.build.command]
     needs = f"it needs: {manifest.build.needs}" if manifest.build.needs else ""
     try:
-        command = runnable(words, tuple)
+        command = runnable(words, lambda _: ())
     except UsageError:
         raise UsageError(f"`{words[0]}` is no program on PATH", needs or "install it") from None
     env = {**os.environ, **manifest.build.env}

@@ -8,6 +8,7 @@ Commands return the exit code.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
@@ -18,6 +19,7 @@ from conductor.cli import commands, report, silence, surroundings, usage
 from conductor.cli.commands import Command, Trait
 from conductor.cli.typer_options import paragraphs, typed_by_typer
 from conductor.errors import ConductorError
+from conductor.spec.option_table import given_twice
 from conductor.version import version
 
 _EXPLAIN_OTHERS: Final = ("help", "completion")
@@ -52,6 +54,14 @@ class _Command(TyperCommand):
         from conductor.cli import manual  # only help needs it
 
         manual.show(self, ctx)
+
+    def parse_args(self, ctx: usage.Foreign, args: list[str]) -> list[str]:
+        # The parser keeps the last value of an option, and would drop the others in silence.
+        for option, times in Counter(self.make_parser(ctx).parse_args([*args])[2]).items():
+            may_repeat = option.multiple or getattr(option, "is_flag", False)
+            if times > 1 and not may_repeat:
+                raise given_twice(max(option.opts, key=len))
+        return super().parse_args(ctx, args)
 
 
 class _Group(TyperGroup):

@@ -132,6 +132,8 @@ def words(arguments: list[str]) -> Words | None:
             value = row.kind.read(text)
         except ValueError:
             return None
+        if not row.kind.many and row.name in found.values:
+            return None
         many = row.kind.many
         found.values[row.name] = (*found.values.get(row.name, ()), value) if many else value
     found.rest = left[1:] if left else None

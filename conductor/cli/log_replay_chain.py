@@ -10,6 +10,7 @@ from conductor.cli import report
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, WRONG, Line, Rows
 from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
+from conductor.spec.option_table import given_twice
 
 if TYPE_CHECKING:
     from conductor.record.replay.comparison import Difference, TurnComparison
@@ -147,7 +148,7 @@ def named(given: list[str]) -> dict[str, str]:
                 "as in `--with redact=./new.wasm`: the name in the trace, and its replacement",
             )
         if name in swapped:
-            raise UsageError(f"`--with {name}=` is given twice", "give one of them")
+            raise given_twice(f"--with {name}=")
         swapped[name] = component
     return swapped
 

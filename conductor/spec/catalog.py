@@ -87,13 +87,17 @@ class _Names(msgspec.Struct, frozen=True):
         written = self.written is not None and self.written.origin
         return _placed_error(error, self.set_by(option)) if written else error
 
-    def known(self) -> list[str]:
-        """Every name that there is, for the hint about an unknown name."""
-        config = self.config
-        from conductor.spec import installed
+    def known(self, word: str) -> list[str]:
+        """Every name that a word in this place may have meant, for the hint about it."""
+        import difflib
 
+        from conductor.spec import agents, installed
+
+        config = self.config
         own = [*config.chains, *config.components] if config is not None else []
-        return [*own, *installed.names(), *bundled()]
+        # Agents have so many names that one of them is a little like any word.
+        alike = difflib.get_close_matches(word, agents.words(), 1, 0.8) if self.is_last else []
+        return [*own, *installed.names(), *bundled(), *alike]
 
 
 _NO_NAMES: Final = _Names()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ from conductor.mcp import KINDS as MCP_KINDS
 from conductor.patterns import lazy_pattern
 from conductor.spec import limits
 from conductor.spec.model import Spec
+from conductor.spec.option_table import given_twice
 from conductor.spec.origins import COMMAND_LINE, layered
 from conductor.spec.programs import NAME_RULE, is_name
 
@@ -230,7 +232,8 @@ OPTIONS: Final = (
            "what happens to a message that it holds when it fails or breaks a rule: conductor "
            "refuses a request and leaves out an update, or passes the original on"),
     Option("ids", "kept", _policy("ids", _ids),
-           "for a program: it passes requests on under the ids they came with. Needed where it "
+           "for a program: it passes requests on under the ids they came with, as guests of "
+           "`channel` always do. Needed where it "
            "may also send such requests of its own, as with `full` or `prompt:within`, since "
            "only ids tell the two apart"),
     Option("hold", "SECONDS", _policy("hold", _seconds), "how long it may hold a prompt"),
@@ -290,6 +293,7 @@ OPTIONS: Final = (
 # fmt: on
 
 NAMES: Final = tuple(option.name for option in OPTIONS)
+_SHORT: Final = {limit.short: f"limit.{limit.name}" for limit in limits.TABLE if limit.short}
 _RIGHTS: Final = ("only", "allow", "deny")
 _HELP: Final = "`conductor help component` explains every option"
 
@@ -358,7 +362,11 @@ def apply(
     """The spec with its options, each a layer. `set_by`: who has written an option. Raises
     `UsageError` with a hint."""
     name, settings = spec.name, spec.manifest.config if spec.manifest is not None else {}
+    times = Counter(_SHORT.get(key, key) for key, _ in options if key not in ("allow", "deny"))
     for key, value in sorted(options, key=lambda option: _place(option[0])):
+        if times[_SHORT.get(key, key)] > 1:
+            twice = given_twice(key)
+            raise OptionError(key, f"{twice.text} for `{name}`", twice.hint)
         if key in words.FORMER_OPTIONS:
             was = f"{key}={'+'.join(words.split(value))}"
             raise OptionError(

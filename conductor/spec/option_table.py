@@ -751,6 +751,11 @@ def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
         raise UsageError(f"invalid value `{text}` for `{flag}`", str(error)) from None
 
 
+def given_twice(option: str) -> UsageError:
+    """The error for an option with one value that is given two."""
+    return UsageError(f"`{option}` is given twice", "give it once: it has one value")
+
+
 def is_isolated(values: Mapping[str, Any]) -> bool:
     """Whether neither files nor variables count. `values` are the values of a command line."""
     text = os.environ.get(ISOLATED, "")

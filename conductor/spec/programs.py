@@ -42,17 +42,14 @@ _RUNNERS: Final = lazy_pattern(
 _CODE: Final = lazy_pattern(r"(-[a-z]{0,2}[ce]|--eval)$")
 """Options of interpreters that have code as their next word."""
 
-_ALIKE: Final = 0.8
-"""The likeness from which a word means a known agent; high, since agents have many words."""
-
 _READ_PROGRAMS: Final = lazy_pattern(r"(python[\d.]*|node|ruby|perl|php|lua|sh|bash|dash|zsh)$")
 """Interpreters that, without arguments, run the code on their standard input."""
 
 
-def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
+def runnable(words: list[str], known: Callable[[str], Iterable[str]]) -> list[str]:
     """The command with the path of its program; `conductor` itself needs no PATH.
 
-    `known` returns the names that components have, for the hint. Raises `UsageError`.
+    `known` returns the names that a word may have meant, for the hint. Raises `UsageError`.
     """
     program = words[0]
     if len(words) == 1 and _READ_PROGRAMS.match(os.path.basename(program)):
@@ -75,7 +72,7 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
     path = first_of(agent.all_programs) if agent is not None else None
     if path is not None:
         return [path, *words[1:]]
-    names = [name for name in dict.fromkeys(known()) if name != program]
+    names = [name for name in dict.fromkeys(known(program)) if name != program]
     if "/" in program:
         hint = "check the path, and that the file is executable"
     elif os.path.exists(program):
@@ -89,8 +86,6 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
             "install it, give its path, or make it a name in conductor.toml (`conductor config "
             "show` says where that is); `conductor list --bundled` shows those that come with it"
         )
-        words_of_agents = agents.words() if names else ()
-        other = did_you_mean(program, words_of_agents, other, likeness=_ALIKE)
         hint = did_you_mean(program, names, other)
     raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)
 

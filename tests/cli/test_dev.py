@@ -80,6 +80,9 @@ def test_a_folder_without_a_component(tmp_path: Path) -> None:
     conductor("dev", str(tmp_path)).assert_error(2, "there is no component.toml", "conductor new")
     nowhere = conductor("dev", str(tmp_path / "nowhere"))
     nowhere.assert_error(2, f"there is no folder `{tmp_path}/nowhere`", "conductor new")
+    (tmp_path / "a.py").touch()
+    file = conductor("dev", str(tmp_path / "a.py"))
+    file.assert_error(2, "is a file, and a folder with a component.toml", "--reload")
 
 
 def test_a_change_is_tested_and_replaces_the_component(mine: Path, dev: Running) -> None:

@@ -139,6 +139,12 @@ def path_in(folder: str) -> str:
     """The manifest of a folder that must have one. Raises `UsageError`."""
     path = path_of(folder)
     if path is None:
+        if os.path.isfile(folder):
+            raise UsageError(
+                f"`{folder}` is a file, and a folder with a {MANIFEST} is meant here",
+                f"`conductor new NAME` makes one; `conductor agent {folder} AGENT --reload` runs "
+                "a file, and takes up its changes",
+            )
         missing = f"{MANIFEST} in" if os.path.isdir(folder) else "folder"
         raise UsageError(f"there is no {missing} `{folder}`", "`conductor new NAME` makes one")
     return path
