@@ -1,9 +1,9 @@
 """Members of `_meta` that a component may add or change: closed lists (docs/conversation.md).
 
 All keys that begin with `conductor.` are the conductor's; a component may mark texts with a few.
-A message for the editor's desk has the name of its component, which the router writes. With `texts`
-a component may reword texts for people; programs obey the other members of a `_meta`, whatever they
-look like: a mode, a kind of event, a trace.
+A message for the editor's desk has the name of its component, which the router writes. A
+component that may change an update may reword the texts for people in it. Programs obey the other
+members of a `_meta`, whatever they look like: a mode, a kind of event, a trace.
 """
 
 from __future__ import annotations

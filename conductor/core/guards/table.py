@@ -82,13 +82,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "duplicate-keys",
         (
-            "What a component writes reads the same to every parser: params are an object, no "
+            "Every parser reads a component's message in the same way: params are an object, no "
             "object repeats a member name, and member names are text."
         ),
-        (
-            "Two `command` members in one object, of which the check reads one and the agent "
-            "the other."
-        ),
+        "Two `command` members in one object: the check reads one, the agent the other.",
         TRUSTED,
         (
             Rules(
@@ -103,11 +100,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "method-spelling",
         (
-            "A method a component originates is spelled as the protocol spells it, in printable"
-            " ASCII."
+            "A component spells the method of its own message as the protocol does, in printable "
+            "ASCII."
         ),
         (
-            "`FS/write_text_file` or a look-alike letter: no rule knows the name, a lenient "
+            "`FS/write_text_file` or a look-alike letter: no rule knows the name, but a lenient "
             "peer does."
         ),
         TRUSTED,
@@ -116,25 +113,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "conductor-methods",
         (
-            "`initialize`, role requests, successor envelopes and `_conductor/` messages are "
-            "the conductor's own."
+            "No component makes up `initialize`, role requests, successor envelopes or "
+            "`_conductor/` messages."
         ),
-        (
-            "A forged `proxy/initialize`, or an envelope inside an envelope, that speaks with "
-            "the conductor's voice."
-        ),
+        "A forged `proxy/initialize`, or an envelope inside an envelope, in conductor's name.",
         TRUSTED,
         (Rules(EVERY, originated=every_message.not_the_conductors),),
     ),
     Guard(
         "unknown-methods",
         (
-            "A component sends, changes and answers extension methods only under names it was "
-            "granted; a method of ACP, or of MCP over ACP, that no rule knows it never sends."
+            "A component sends, changes and answers extension methods only under names that its "
+            "rights give. It sends no method of ACP, or of MCP over ACP, that no rule knows."
         ),
         (
-            "`_goose/extensions/add` with a command to run, or a method of a newer protocol "
-            "with effects that nobody has judged yet."
+            "`_goose/extensions/add` with a command to run, or a method of a newer protocol whose "
+            "effects nobody has judged."
         ),
         "extension",
         (
@@ -145,11 +139,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "conversations",
         (
-            "To a conversation as data a component adds `_meta` under its own name, and answers in "
-            "the place of others only where nobody knows the request, as the last that was asked "
-            "says."
+            "A component adds to a conversation as data only `_meta` under its own name. It "
+            "answers a request for a conversation itself only if nobody behind it knows the "
+            "request."
         ),
-        "A summary in which the user approved what they refused, or from which a turn is missing.",
+        "A summary in which the user approved a refused action, or which lacks a turn.",
         TRUSTED,
         (
             Rules(
@@ -163,12 +157,13 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "editor",
         (
-            "A component reaches the user beside the session only where it was granted to: by "
-            "panels, comments, operations or log lines. A panel has scripts only with `web:panel`."
+            "A component reaches the user beside the session only by the panels, comments, "
+            "operations or log lines that its rights give. A panel has scripts only with "
+            "`web:panel`."
         ),
         (
-            "A panel in the agent's name, or `_zed/open_url` with an address of the component's"
-            " choice."
+            "A panel in the agent's name, or `_zed/open_url` with an address of the component's "
+            "choice."
         ),
         "show, do, web, log:editor",
         (
@@ -179,20 +174,21 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "outcomes",
         "A result stays a result on its way back, and an error an error.",
-        ("A mode that was switched and is reported as refused, a written file reported as failed."),
+        "A switched mode that is reported as refused, or a written file reported as failed.",
         TRUSTED,
         (Rules(EVERY, answered=every_message.outcome_kept, denied=every_message.outcome_kept),),
     ),
     Guard(
         "sealed",
         (
-            "A message that no other rule opens passes a component by: it changes, makes up and"
-            " answers none. With `read:editor` it reads files inside the session's folders; with"
-            " `run:commands` it opens terminals of the editor's, and uses those alone."
+            "A message that no other rule opens passes a component by: a component changes, makes "
+            "up and answers no such message. With `read:editor` it reads files inside the "
+            "session's folders. With `run:commands` it opens terminals of the editor, and uses "
+            "those alone."
         ),
         (
-            "Reading the user's files, running a command, ending one of the agent's, logging in "
-            "elsewhere, deleting a conversation, or claiming to have done so."
+            "Reading the user's files, running a command, ending the agent's command, logging in "
+            "elsewhere, deleting a conversation, or a false report of this."
         ),
         TRUSTED,
         (
@@ -207,9 +203,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "permission-widening",
         (
-            "A permission request reaches the user as the agent made it; with the right, "
-            "options may be taken away, never the last refusal nor the last for once, and no "
-            "narrow approval while a wider one stays."
+            "A permission request reaches the user as the agent made it. With "
+            "`refuse:permissions`, options may be taken away, but never the last refusal nor the "
+            "last option for once. No narrow approval may go while a wider one stays."
         ),
         "A changed title, command or diff under approval, an added or renamed option.",
         "refuse:permissions",
@@ -217,11 +213,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
     ),
     Guard(
         "permission-answers",
-        "A component may refuse a permission if it was granted to, never give it.",
-        (
-            "A component that approves in the user's place, or turns `allow_once` into "
-            "`allow_always`."
-        ),
+        "A component may refuse a permission if a right allows this, and never give it.",
+        "A component that approves in the user's place, or turns `allow_once` into `allow_always`.",
         "refuse:permissions",
         (Rules((PERMISSION,), answered=permissions.refused),),
     ),
@@ -235,13 +228,13 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "own-sessions",
         (
-            "A component opens, loads, resumes, forks and answers no sessions of its own; with "
-            "the right, in the folders of the session it works in, and it forks a session of the"
-            " user's only while it holds a prompt of that."
+            "A component opens, loads, resumes, forks and answers no sessions of its own. With "
+            "`prompt:unseen` it may, in the folders of the client's sessions. It forks a session "
+            "of the user's only while it holds a prompt of this session."
         ),
         (
-            "Loading or forking another conversation, to have it repeated, or a session in a "
-            "directory of its choice."
+            "Another conversation that is loaded or forked to be repeated, or a session in a "
+            "folder of the component's choice."
         ),
         "prompt:unseen",
         (Rules(SETUP, originated=sessions.opened, answered=sessions.granted),),
@@ -249,12 +242,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "mcp-servers",
         (
-            "MCP servers declared by others stay; a component may append servers reached over "
-            "ACP, under names and ids that nobody else has, nor any that look or begin like "
-            "them."
+            "MCP servers that others declare stay. A component may add servers reached over ACP. "
+            "Their names and ids are nobody else's, and neither look nor begin like those of "
+            "others."
         ),
         (
-            '`{"command":"sh"}` as an MCP server, a URL which the agent connects to, or '
+            '`{"command":"sh"}` as an MCP server, a URL to which the agent connects, or '
             "`tools_demo` beside `tools-demo`."
         ),
         TRUSTED,
@@ -263,8 +256,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "mcp-connections",
         (
-            "A component uses and serves only MCP connections to servers it declared itself, "
-            "and opens none under an id that is somebody else's or begins with somebody else's "
+            "A component uses and serves only connections to MCP servers that it declared itself. "
+            "It opens none under an id that is somebody else's, or begins with somebody else's "
             "name."
         ),
         "Calls to another component's tools, or answers in their place.",
@@ -274,18 +267,18 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "mcp-words",
         (
-            "What a component says by MCP servers of its own is judged like what it says elsewhere,"
-            " in messages, results and errors: links lead into the session's folders, to the web or"
-            " to what the server has; `_meta` has keys under a domain name, or MCP's own; messages"
-            " of prompts and for the model hold no command and no `@` path elsewhere; nothing looks"
-            " like another server's. `sampling/createMessage` takes `prompt:within`;"
-            " `elicitation/create` takes `ask:user` and begins with the component's name, with an"
-            " address `web:browser` too; pages of tools take `show:panel` and `web:panel`. It sends"
-            " what MCP knows, and nothing else."
+            "The rules for messages, results and errors hold for a component's own MCP servers "
+            "too. Links lead into the session's folders, to the web, or to resources of the "
+            "server. `_meta` has keys under a domain name, or MCP's own. Prompts and messages for "
+            "the model hold no command and no `@` path elsewhere. Nothing looks like another "
+            "server's. `sampling/createMessage` takes `prompt:within`. `elicitation/create` takes "
+            "`ask:user`, with an address `web:browser` too, and begins with the component's name. "
+            "Pages of tools take `show:panel` and `web:panel`. The server sends methods of MCP, "
+            "and nothing else."
         ),
         (
-            "A form that asks for a password in nobody's name, a prompt to the agent's model"
-            " without the right to prompt, `file:///home/me/.ssh/id_rsa` in a tool's result."
+            "A form that asks for a password in nobody's name, or a prompt to the agent's model "
+            "without the right. Or `file:///home/me/.ssh/id_rsa` in a tool's result."
         ),
         TRUSTED,
         (Rules(MCP_KEYS, mcp_words.passed, mcp_words.sent, mcp_words.said, denied=mcp_words.said),),
@@ -293,13 +286,13 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "session-setup",
         (
-            "The working directory, roots, additional directories, options to begin with and all "
-            "else in a session's set-up stay as the client wrote them, and in its result as the "
-            "agent did; a set-up of a component's own chooses nothing."
+            "A set-up of a session stays as the client wrote it: working directory, roots, "
+            "additional directories, first options and all else. Its result stays as the agent "
+            "wrote it. A set-up of a component's own chooses no options."
         ),
         (
-            "`cwd` or `additionalDirectories` pointed at the user's home, or `models` that the "
-            "agent does not have."
+            "`cwd` or `additionalDirectories` in the user's home, or `models` that the agent does "
+            "not have."
         ),
         TRUSTED,
         (Rules(SETUP, sessions.settled, sessions.plainly_opened, sessions.result_kept),),
@@ -314,11 +307,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "session-lists",
         (
-            "Lists of sessions are the agent's: entries may vanish; nothing else changes, and "
-            "nobody but the client asks for them."
+            "Lists of sessions are the agent's: entries may vanish, and nothing else changes. Only"
+            " the client asks for them."
         ),
         (
-            "An entry with another folder, in which the editor resumes; a request for the "
+            "An entry with another folder, in which the editor resumes, or a request for the "
             "folders of all projects."
         ),
         "prompt:unseen",
@@ -327,8 +320,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "commands",
         (
-            "What an agent would read as a command, or a skill that a block calls, stays that, "
-            "with its block first; nothing else becomes one, and nobody but the agent lists any."
+            "A command of the agent, or a skill that a block calls, stays as it is, with its block"
+            " first. Nothing else becomes a command. Only the agent lists commands."
         ),
         "`hello` rewritten into `/yolo`, after which the agent asks for no permissions.",
         "command",
@@ -343,11 +336,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "links",
         (
-            "What a component adds to a prompt of links to files and of `@` paths lies inside "
-            "the session's folders."
+            "Links to files and `@` paths that a component adds to a prompt lie inside the "
+            "session's folders."
         ),
         (
-            "`file:///home/me/.ssh/id_rsa` or `@~/.ssh/id_rsa` in a prompt, which agents read "
+            "`file:///home/me/.ssh/id_rsa` or `@~/.ssh/id_rsa` in a prompt: agents read the file "
             "unasked."
         ),
         TRUSTED,
@@ -355,21 +348,21 @@ GUARDS: Final[tuple[Guard, ...]] = (
     ),
     Guard(
         "prompt-options",
-        "What stands beside a prompt's blocks stays unchanged.",
-        "A member, known to some agent, that changes how the turn is run.",
+        "Members beside a prompt's blocks stay unchanged.",
+        "A member, known to some agent, that changes how the turn runs.",
         TRUSTED,
         (Rules((PROMPT,), prompts.options_kept, prompts.options_kept),),
     ),
     Guard(
         "session-mode",
         (
-            "Modes, models and options are set by the user alone, in every session, and shown as "
-            "the agent reports them; with the right, a component adds options of its own, which "
-            "look like none of the agent's."
+            "Only the user sets modes, models and options, in every session. The user sees them as"
+            " the agent reports them. With `offer:modes` a component adds options of its own, "
+            "which look like none of the agent's."
         ),
         (
-            "Switching to a mode that asks for no permissions, or hiding that it is on behind an "
-            "option which is called as the mode that asks."
+            "A switch to a mode that asks for no permissions, or an option of a harmless name that"
+            " hides this mode."
         ),
         "offer:modes",
         (
@@ -383,8 +376,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     ),
     Guard(
         "unknown-updates",
-        "A session update of a kind no rule knows passes unchanged and is never made up.",
-        ("A new or oddly spelled kind of update with an effect that nobody has judged yet."),
+        (
+            "A session update of a kind that no rule knows passes unchanged, and no component "
+            "makes one up."
+        ),
+        "A new or oddly spelled kind of update whose effect nobody has judged.",
         TRUSTED,
         (
             Rules((UPDATE,), updates.shown, updates.shown),
@@ -393,18 +389,18 @@ GUARDS: Final[tuple[Guard, ...]] = (
     ),
     Guard(
         "update-texts",
-        ("Of an update of the agent's a component changes the words; kind, ids and all else stay."),
-        ("A chunk of text turned into `state_update idle`, which ends the turn for the editor."),
+        "A component changes the words of the agent's update; kind, ids and all else stay.",
+        "A chunk of text turned into `state_update idle`, which ends the turn for the editor.",
         TRUSTED,
         (updates.of_kinds(TEXT_KINDS, updates.words, announced=updates.own_words),),
     ),
     Guard(
         "tool-calls",
         (
-            "Tool calls, their diffs and terminals are shown as the agent reports them; with "
-            "the right, the words of a finished call may be changed."
+            "The user sees tool calls, their diffs and terminals as the agent reports them. With "
+            "`change:tool-calls`, the words of a finished call may change."
         ),
-        "A harmless title on a harmful call, or a call that never was.",
+        "A harmless title on a harmful call, or an invented call.",
         "change:tool-calls",
         (
             updates.of_kinds(CALLS, updates.call_words),
@@ -414,11 +410,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "notices",
         (
-            "Notices, summaries of what was left out, and prompts that are suggested to the user "
-            "are the agent's; with the right, words of the former may be changed, and suggestions "
-            "may vanish."
+            "Notices, summaries of left-out messages, and suggested prompts are the agent's. With "
+            "`change:tool-calls`, words of notices and summaries may change, and suggestions may "
+            "vanish."
         ),
-        "A warning turned into its contrary, or `/yolo` suggested, which is sent by a click.",
+        "A warning turned into its contrary, or a suggested `/yolo`, which a click sends.",
         "change:tool-calls",
         (
             updates.of_kinds(NOTICES, updates.notice_words),
@@ -427,7 +423,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     ),
     Guard(
         "agent-state",
-        "The agent's state, use, sub-sessions and cursors are shown as the agent reports them.",
+        "The user sees the agent's state, use, sub-sessions and cursors as the agent reports them.",
         "A turn that looks ended while the agent works on.",
         TRUSTED,
         (
@@ -438,12 +434,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "handshake",
         (
-            "Identity and login methods in `initialize` stay as both ends wrote them; of the "
-            "version on offer a component may choose the one below, 1 for 2. Only the agent's "
-            "errors ask for a login (-32000, `authMethods`, `auth_required`)."
+            "Identity and login methods in `initialize` stay as both ends wrote them. A component "
+            "may choose version 1 where 2 is on offer. Only the agent's errors ask for a login "
+            "(-32000, `authMethods`, `auth_required`)."
         ),
         (
-            "Another agent's name, a version that was not offered, a login method with a "
+            "Another agent's name, a version that was not offered, or a login method with a "
             "command of its own."
         ),
         TRUSTED,
@@ -455,18 +451,18 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "capability-claims",
         (
-            "`initialize` may promise less than what lies behind a component, and more only "
-            "where it may itself answer all that is promised, or a right names it."
+            "`initialize` may promise less than the peer behind a component can do. It may promise"
+            " more only if the component itself answers all of it, or a right names it."
         ),
-        ("A claim of a terminal that the client lacks, or of session loading the agent lacks."),
+        "A claim of a terminal that the client lacks, or of session loading that the agent lacks.",
         "claim",
         (Rules(INITIALIZE, capabilities.offered, answered=capabilities.promised),),
     ),
     Guard(
         "session-target",
         (
-            "The message that a component passes on stays in its session, and an id in use is "
-            "no other session's."
+            "A message that a component passes on stays in its session, and an id in use is no "
+            "other session's."
         ),
         "A prompt, an update or a new session's id steered into another conversation.",
         TRUSTED,
@@ -483,17 +479,16 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "meta",
         (
-            "`_meta` keys of others are kept as they are; a component adds only keys under a "
-            "domain name (`example.com/key`), none of them trace context or the conductor's "
-            "(`conductor.…`), and none to a session's set-up. A text for the client it may mark "
-            "as part of a `subconversation`, and its own as an `event`, but for `approval` and "
-            "`plan`. With `texts` it may change those words in the `_meta` of an update that are "
-            "for people: what a terminal shows (`terminal_output.data`), and the `title` of a "
-            "`subconversation`; no other word of a `_meta`."
+            "`_meta` keys of others stay as they are. A component adds only keys under a domain "
+            "name (`example.com/key`), neither trace context nor conductor's (`conductor.…`), and "
+            "none to a set-up. It may mark a text for the client as part of a `subconversation`. "
+            "It may mark its own text as an `event`, but not as `approval` or `plan`. Where it "
+            "changes an update, it may also change two texts for people: `terminal_output.data`, "
+            "and the `title` of a `subconversation`."
         ),
         (
-            "`_meta.claudeCode.options`, by which an agent takes settings, servers and commands; "
-            "an approval in the transcript that never was; another `_meta.permissionMode`."
+            "`_meta.claudeCode.options`, from which an agent takes settings, servers and commands."
+            " Or an invented approval in the transcript, or another `_meta.permissionMode`."
         ),
         TRUSTED,
         (

@@ -222,7 +222,7 @@ ROWS: Final[tuple[Row, ...]] = (
         SETUP,
         COPIES | CARRY,
         "MCP servers of its own may be added; folders, system prompt and servers of others stay; "
-        "an id in use never comes back for another session",
+        "no id in use comes back for another session",
         grants={"sessions": ANSWER | AMEND | ORIGINATE, "options": CARRY | AMEND},
     ),
     Row(
