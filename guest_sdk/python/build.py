@@ -22,11 +22,11 @@ COMPONENTIZE = "0.25.1"
 """The version of componentize-py that is used; another one makes another guest."""
 
 KEPT_SECONDS = 30 * 24 * 3600
-"""How long a guest is kept that nobody uses …"""
+"""The seconds for which an unused guest is kept."""
 
 KEPT_MOST = 5
 KEPT_ANYHOW = 24 * 3600
-"""… and how many of those that nobody used for a day, which is how often use is noted."""
+"""The most guests that stay of those unused for `KEPT_ANYHOW` seconds; use is noted once a day."""
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -1,4 +1,4 @@
-"""`Call`: what a tool, resource or MCP prompt knows of whoever calls it, and may ask it."""
+"""`Call`: the caller of a tool, resource or MCP prompt, with its facts and questions to it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NEEDS: Final = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-"""What a caller may be asked, and the capability that takes."""
+"""The capability that each request to a caller needs."""
 
 
 class NotOffered(ProxyError):  # noqa: N818 - reads as what happened
-    """The MCP client that calls does not offer what it was asked for. `capability` names that."""
+    """The MCP client that calls lacks a capability for the request; `capability` names it."""
 
     def __init__(self, method: str, capability: str) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class Link(Protocol):
 
     @property
     def name(self) -> str:
-        """What the proxy is called in its chain."""
+        """The name of the proxy in its chain."""
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Tells it."""
@@ -65,9 +65,9 @@ class Link(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Elicited:
-    """What a person answered: `action` is `accept`, `decline` or `cancel`.
+    """The answer of a person: `action` is `accept`, `decline` or `cancel`.
 
-    `content`: what was filled in, of the type that was asked for; None if not accepted.
+    `content`: the filled-in values, of the requested type; None if not accepted.
     """
 
     action: str
@@ -119,7 +119,7 @@ class Call:
     def log(self, data: Any, level: str = "info") -> None:
         """Sends the agent's MCP client a log message: text, or any JSON value.
 
-        `level` is one of `LEVELS`; what the client does not want to hear is not sent. The
+        `level` is one of `LEVELS`; messages below the client's level are not sent. The
         conductor's own log is `proxy.log`. Raises `ValueError` for another level.
         """
         if level not in LEVELS:
@@ -158,11 +158,11 @@ class Call:
         return await self.ask("sampling/createMessage", **params)
 
     async def elicit(self, message: str, form: type | None = None) -> Elicited:
-        """Asks the person at the client. `form`: a dataclass whose fields are to be filled in.
+        """Asks the person at the client. `form`: a dataclass whose fields the person fills in.
 
         The message begins with the proxy's name. A sandboxed proxy needs the right `ask:user`.
-        Fields are text, numbers, true or false, or one of several texts. None asks for nothing but
-        consent. Raises `NotOffered`; `ProxyError` if what came is not of that form.
+        Fields are text, numbers, true or false, or one of several texts. None asks for
+        consent alone. Raises `NotOffered`; `ProxyError` if the answer does not fit the form.
         """
         wanted = _form(form) if form is not None else {"type": "object", "properties": {}}
         message = f"{self._link.name}: {message}"

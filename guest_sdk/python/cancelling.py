@@ -1,4 +1,4 @@
-"""What becomes of messages that nobody wants any more."""
+"""The end of messages that nobody wants any more."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NOT_WANTED: Final = f'{{"code":{CANCELLED},"message":"Request cancelled"}}'
 
 _TURN_OVER: Final = '"result":{"stopReason":"cancelled"}'
 _NO_TURN: Final = f'"error":{NOT_WANTED}'
-"""What answers a prompt whose turn was cancelled before the agent had it. In version 2 of ACP a
-result would say that the agent took it."""
+"""The answer to a prompt whose turn was cancelled before the agent had the prompt. In version 2 of
+ACP a result would say that the agent took the prompt."""
 
 
 class Cancelling(Conducted):
-    """The part of an engine that cancels, and passes on that others do."""
+    """The part of an engine that cancels, and passes on the cancellations of others."""
 
     def _cancel(self, side: str, said: str, params: dict[str, Any]) -> None:
         id_ = dumps(params.get("requestId"))

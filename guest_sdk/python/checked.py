@@ -1,7 +1,7 @@
-"""What authors put into messages, looked at where they do it.
+"""Checks of the values that authors put into messages, at the line that does so.
 
-What is of a wrong kind would else be noticed by the far end alone, which does not know whose line
-it was. Only what authors write is looked at, never what came, and no deeper than mistakes go.
+Else only the far end would notice a value of a wrong kind, and it does not know whose line wrote
+the value. Received values are never checked, and written ones no deeper than mistakes go.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _SHOWN: Final = 60
 _KINDS: Final = "text, numbers, true, false, None, lists and dictionaries are"
 
 CHUNKS: Final = frozenset({"agent_message_chunk", "agent_thought_chunk", "user_message_chunk"})
-"""Updates whose `content` is one block …"""
+"""Updates whose `content` is one block."""
 
 MESSAGES: Final = frozenset({"agent_message", "agent_thought", "user_message"})
-"""… and those, of version 2, where it is a list of them."""
+"""Updates of version 2 whose `content` is a list of blocks."""
 
 _ANSWERS: Final[dict[str, tuple[str, type, str]]] = {
     "session/new": ("sessionId", str, '{"sessionId": "…"}'),
@@ -112,11 +112,11 @@ LISTS: Final[dict[str, tuple[str, Check]]] = {
     "session/resume": _SETUP,
     "session/fork": _SETUP,
 }
-"""The member of a request that is a list, and what its elements are, by method."""
+"""The member of a request that is a list, and the check of its elements, by method."""
 
 
 class Checked(list[dict[str, Any]]):
-    """A list of a message, which takes only what belongs in it."""
+    """A list of a message, which takes fitting elements only."""
 
     __slots__ = ("_check",)
 
@@ -160,7 +160,7 @@ def opened(method: str, key: str, held: dict[str, Any]) -> Any:
 
 
 def assigned(method: str, key: str, value: Any) -> Any:
-    """What an author assigns to a member of a request."""
+    """The value that an author assigns to a member of a request, checked."""
     found = LISTS.get(method)
     if found is None or found[0] != key or type(value) is Checked:
         return member(key, value)
@@ -181,10 +181,10 @@ def place(function: Any) -> str:
 
 
 def answer(method: str, value: Any, function: Any) -> Any:
-    """What a handler answered a request with, as it is.
+    """The answer of a handler to a request, unchanged.
 
-    Raises `TypeError` for what is none by ACP: an answer is an object. Extensions, and what is
-    carried for MCP, answer as they like.
+    Raises `TypeError` for a value that is no answer by ACP: an answer is an object. Extensions and
+    carried messages of MCP answer as they like.
     """
     held = getattr(value, "raw", value)
     if method.startswith(("_", "mcp/")):

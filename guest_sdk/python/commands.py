@@ -9,7 +9,8 @@ _MARKED: Final = re.compile(
     "[\x00-\x20/$!#:@&~%^*+.?\\\\\x7f-\xbf\u0340-\u037f\u0600-\u063f\u1000-\u3fff"
     "\ud800-\udfff\uf000-\uffff\U000c0000-\U0010ffff-]"
 )
-"""What some agent may read a command by, or not see in front of one; and more, to be quick."""
+"""Characters by which some agent may read a command, or which it does not see before a command;
+and more characters, to be quick."""
 SKILL: Final = "skill"
 """The type of a block by which a user calls a skill."""
 

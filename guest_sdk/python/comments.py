@@ -23,7 +23,7 @@ class CommentReply:
     by: Literal["user", "owner"]
     """Who replied: the user, or the proxy itself."""
     text: str
-    """What it says."""
+    """Its words."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Thread:
     """A comment as it stands in a file, with its replies."""
 
     url: str
-    """Of the file."""
+    """The URL of the file."""
     start: Place
-    """Where it begins …"""
+    """The place where it begins."""
     end: Place | None
-    """… and ends; None: with the start's line."""
+    """The place where it ends; None: at the end of the start's line."""
     text: str
-    """What it says."""
+    """Its words."""
     can_reply: bool
     """Whether the user can reply."""
     replies: list[CommentReply]

@@ -1,4 +1,4 @@
-"""Content blocks, which prompts, updates, tools and MCP prompts share, and what tools return."""
+"""Content blocks of prompts, updates, tools and MCP prompts; results of tools."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def _base64(data: bytes) -> str:
 
 
 class ToolError(Exception):
-    """Raised in a tool: the model is told this very text, as the call's failure.
+    """Raised in a tool: the model gets this very text as the call's failure.
 
-    It is not logged, as other exceptions are: the model asked for what cannot be had, and may try
-    something else.
+    Unlike other exceptions it is not logged: the model asked for an impossible thing, and may try
+    another.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a tool returns when it wants to say more than a value.
+    """The result of a tool that returns more than a value.
 
     `content`: text, blocks, or a list of both. `structured`: the value for programs. `is_error`:
-    the call failed, in a way the model should know of. `meta`: `_meta` of the result.
+    the call failed, and the model should know so. `meta`: `_meta` of the result.
     """
 
     content: Any = field(default_factory=list)
@@ -107,9 +107,9 @@ def blocks(value: Any) -> list[dict[str, Any]]:
 
 
 def result(found: Any, *, structured: bool) -> dict[str, Any]:
-    """What a tool returned as the result of `tools/call`.
+    """The value that a tool returned, as the result of `tools/call`.
 
-    `structured`: its declaration promises a structure, so that nothing in it is taken for a block.
+    `structured`: the tool's declaration promises a structure, so no part of it counts as a block.
     """
     if isinstance(found, Result):
         held: dict[str, Any] = {"content": blocks(found.content)}
@@ -150,10 +150,10 @@ _HARMLESS = re.compile(r"(?!file:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNOR
 
 
 def unlinked(said: str) -> str:
-    """A text in which no `@` leads an agent to a file elsewhere: such a one is set off by a blank.
+    """A text in which no `@` leads an agent to a file elsewhere: a blank sets off such an `@`.
 
-    For what is put into prompts and comes from files: agents read what `@/some/path` names, so a
-    prompt to which one is added does not pass, unless it lies in the session's folders.
+    For texts of files that go into prompts. Agents read the file of `@/some/path`, so the added
+    path must lie in the session's folders, or the prompt does not pass.
     """
 
     def put(at: re.Match[str]) -> str:

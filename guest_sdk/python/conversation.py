@@ -1,10 +1,10 @@
-"""A conversation as data: its turns, and what was asked, answered and done in each.
+"""A conversation as data: its turns, and the prompts, answers and acts in each.
 
     Conversation → Turn → prompts, responses, tool uses, events
 
 `Conversation.read` makes one of its JSON (docs/conversation.md), `conversation.json()` writes it
-again. Whatever has members that this module does not know keeps them, in `more`; `meta` is what
-anybody has added to it, by name.
+again. Each part keeps its unknown members in `more`. `meta` has the additions of components, by
+name.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _INSIDE: Final = frozenset({"more", "given", "turns", "items"})
 
 @dataclass
 class Part:
-    """Whatever can be in a conversation. `meta`: its `_meta`. `more`: members nobody here knows."""
+    """Any part of a conversation. `meta`: its `_meta`. `more`: members nobody here knows."""
 
     kinds: ClassVar[dict[str, type]] = {"_meta": dict}
-    """What must be of a type to be read, by member."""
+    """The type that a member must have to be read."""
 
     meta: dict[str, Any] = field(default_factory=dict, kw_only=True)
     more: dict[str, Any] = field(default_factory=dict, kw_only=True)
@@ -75,7 +75,7 @@ class Part:
 
 @dataclass
 class Prompt(Part):
-    """What the agent was asked: content blocks."""
+    """A prompt to the agent: content blocks."""
 
     kinds: ClassVar[dict[str, type]] = {**Part.kinds, "content": list}
     content: list[Any] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Prompt(Part):
 
 @dataclass
 class Response(Part):
-    """What the agent said, or, where it is a `thought`, thought: content blocks."""
+    """Words of the agent, or its thoughts where `thought` is true: content blocks."""
 
     kinds: ClassVar[dict[str, type]] = {**Prompt.kinds, "thought": bool}
     content: list[Any] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Response(Part):
 
 @dataclass
 class ToolUse(Part):
-    """A tool that the agent used. `more` has what else ACP says of a tool call."""
+    """A tool that the agent used. `more` has the other members of ACP's tool call."""
 
     kinds: ClassVar[dict[str, type]] = {
         **Part.kinds, "toolCallId": str, "title": str, "status": str,
@@ -114,9 +114,9 @@ class ToolUse(Part):
 
 @dataclass
 class Event(Part):
-    """What happened besides: an `approval`, a `walkthrough`, a `comment`, a `plan` …
+    """Another event of a turn: an `approval`, a `walkthrough`, a `comment`, a `plan` …
 
-    `text`: the same in words, for those who do not know the kind. `data`: any JSON.
+    `text`: the event in words, for readers who do not know the kind. `data`: any JSON.
     """
 
     kinds: ClassVar[dict[str, type]] = {**Part.kinds, "kind": str, "text": str}
@@ -173,12 +173,12 @@ class Turn(Part):
 
     @property
     def prompts(self) -> list[Prompt]:
-        """What the agent was asked."""
+        """The prompts to the agent."""
         return [one for one in self.items if isinstance(one, Prompt)]
 
     @property
     def responses(self) -> list[Response]:
-        """What the agent said and thought."""
+        """The words and thoughts of the agent."""
         return [one for one in self.items if isinstance(one, Response)]
 
     @property
@@ -188,7 +188,7 @@ class Turn(Part):
 
     @property
     def events(self) -> list[Event]:
-        """What happened besides."""
+        """The other events."""
         return [one for one in self.items if isinstance(one, Event)]
 
 
@@ -239,7 +239,7 @@ class Conversation(Part):
 
 
 def words(content: Iterable[Any]) -> Iterator[str]:
-    """What of content blocks is text, and the names of what is not."""
+    """The texts of content blocks, and the names of the other blocks."""
     for block in content:
         if not isinstance(block, dict):
             continue
@@ -255,7 +255,7 @@ def words(content: Iterable[Any]) -> Iterator[str]:
 
 
 def _shorten(turn: Turn, most: int) -> None:
-    """Cuts what is long in a turn, then leaves out its first items, but for its first prompt."""
+    """Cuts long items of a turn, then leaves out its first items, but for its first prompt."""
     for item in turn.items:
         if isinstance(item, (Prompt, Response)):
             item.content = [_cut(block, most // 8) for block in item.content]

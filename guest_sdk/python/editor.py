@@ -26,13 +26,13 @@ _HOLDERS: Final = ("clientCapabilities", "capabilities", "agentCapabilities")
 _LEVELS: Final = ("error", "warn", "info", "debug")
 _REPLY: Final = f"{Comment.family}/reply"
 EVENTS: Final = frozenset({f"{Panel.family}/event", f"{Comment.family}/event", _REPLY})
-"""What the editor sends to the owner of a panel or comment. They wait behind nothing: a handler
+"""Messages of the editor to the owner of a panel or comment. They wait behind nothing: a handler
 that holds the user's prompt may wait for a click."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an editor says it can do; nothing, where it does not say so."""
+    """The abilities that an editor reports; each is false where the editor does not name it."""
 
     panel: bool = False
     """It shows panels."""
@@ -49,17 +49,17 @@ class Operation:
     """Something that an editor can be asked to do."""
 
     name: str
-    """By which it is called."""
+    """The name by which it is called."""
     category: str = ""
-    """What it is listed under."""
+    """The heading under which it is listed."""
     description: str = ""
-    """What it does."""
+    """Its effect, in words."""
     input_schema: dict[str, Any] = field(default_factory=dict)
     """JSON Schema of its arguments; empty in a list of operations."""
 
 
 class NoOperation(ProxyError):  # noqa: N818 - reads as what happened
-    """The editor does not have the operation that it was asked for, or has none at all."""
+    """The editor does not have the requested operation, or has no operations."""
 
 
 S = TypeVar("S", bound=Shown)
@@ -76,7 +76,7 @@ class Editor:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the editor says it can do. What it cannot show reaches the user as text."""
+        """The abilities that the editor reports. All else reaches the user as text."""
         return self._engine.capabilities or Capabilities()
 
     def panel(self, id: str) -> Panel:  # noqa: A002 - the wire's name
@@ -101,7 +101,7 @@ class Editor:
         return await self._operation("run", name=name, arguments=plain(arguments))
 
     async def operations(self, category: str | None = None) -> list[Operation]:
-        """What the editor can be asked to do, perhaps of one category only; empty: nothing."""
+        """The operations of the editor, or those of one category; empty: it has none."""
         given = {} if category is None else {"category": category}
         try:
             found = await self._operation("list", **given)
@@ -139,14 +139,14 @@ class Editor:
         self._engine.notify("p", "_scp/log", {**line, **more})
 
     def find(self, method: str, id_: object) -> Panel | Comment | None:
-        """What an event is about; None: it is not of this proxy."""
+        """The panel or comment of an event; None: it is not of this proxy."""
         known: Any = self._panels if method.startswith(Panel.family) else self._comments
         found: Panel | Comment | None = known.get(id_)
         return found
 
 
 def capabilities(initialize: dict[str, Any]) -> Capabilities:
-    """What the editor of an `initialize` says it can do: its section `symposium`."""
+    """The abilities that an editor reports in `initialize`: its section `symposium`."""
     said = next(iter(sections(initialize)), {})
     names = ("html_panel", "file_comment", "ide_operation", "log")
     return Capabilities(*(said.get(name) is True for name in names))

@@ -1,9 +1,9 @@
-"""What a proxy does with the lines it is given: no input, no output, no clock, no event loop.
+"""The work of a proxy on lines: no input, no output, no clock, no event loop.
 
 `Engine.receive` takes lines of `channel/1` (docs/architecture.md) and returns lines. Inside
-WebAssembly that is all there is; behind standard input and in tests the same engine is fed by
-`guest_sdk.python.wire` and `guest_sdk.python.playground`. What the proxy has no handler for is
-passed on without being decoded.
+WebAssembly there is nothing else. Behind standard input `guest_sdk.python.wire` feeds the same
+engine, and in tests `guest_sdk.python.playground` does. A message without a handler passes on
+undecoded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can go wrong for a proxy, as exceptions.
+"""The failures of a proxy, as exceptions.
 
 ProxyError              answered to whoever asked, with `code`, `message`, `data`
 ├── Answered            the other side answered a request with an error; passes on untouched
@@ -18,9 +18,9 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 CANCELLED: Final = -32800
 REFUSED: Final = -31900
-"""The code of what a component lets not go on: `request.refuse("not here")`."""
+"""The code of a request that a component stops: `request.refuse("not here")`."""
 AUTH_REQUIRED: Final = -32000
-"""What the agent alone answers: editors then show its login."""
+"""The code that the agent alone answers: editors then show its login."""
 
 
 class ProxyError(Exception):
@@ -41,7 +41,7 @@ class ProxyError(Exception):
 
 
 class Answered(ProxyError):  # noqa: N818 - reads as what happened
-    """The error that a neighbour answered. Not caught, it is passed on byte by byte."""
+    """The error that a neighbour answered. Uncaught, it passes on byte by byte."""
 
     def __init__(self, text: str, error: Any, *, own: bool = True) -> None:
         held = error if isinstance(error, dict) else {}
@@ -54,11 +54,11 @@ class Answered(ProxyError):  # noqa: N818 - reads as what happened
         self.text = text
         """The error object as it came, JSON."""
         self.own = own
-        """Whether it answers a request of the proxy's own, not one that was passed on."""
+        """Whether it answers a request of the proxy's own, not a request that was passed on."""
 
 
 class Refused(ProxyError):  # noqa: N818 - reads as what happened
-    """The conductor refused a service (not granted), or could not do what was asked.
+    """The conductor refused a service (not granted), or the service failed.
 
     `service` is its name; `granted` is False if a right is missing; `reason` is one word for
     programs (`quota`, `timeout`), or empty.

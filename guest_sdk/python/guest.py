@@ -1,7 +1,7 @@
-"""The one Python guest all sandboxed `.py` proxies share: CPython, this package, and no power.
+"""The Python guest that all sandboxed `.py` proxies share: CPython, this package, and no power.
 
-It is built once (`build.py`) and pre-initialised: the modules named here are imported before the
-snapshot is taken, since afterwards there are no files to import from. The first line it is given
+`build.py` builds the guest once and initialises it: the modules named here are imported before the
+snapshot, since there are no files to import from afterwards. The first line to the guest
 holds the author's source; every other line is for the engine.
 """
 
@@ -48,7 +48,7 @@ class Guest:
         self._engine: Engine | None = None
 
     def deliver(self, lines: str) -> str:
-        """Takes lines and returns lines; to the line with the source, what is wrong with it."""
+        """Takes lines and returns lines; to the line with the source, the mistake in the source."""
         if self._engine is None:
             return self._start(lines.partition("\n")[0])
         return self._engine.exchange(lines)

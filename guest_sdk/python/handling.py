@@ -56,7 +56,7 @@ class Handling(Task):
         self.sent_as: tuple[str, str] | None = None
         self.came: tuple[Answer, Snapshot] | None = None
         self.answers: list[Any] | None = None
-        """What the last of its handlers got from `next`."""
+        """The answers that the last of its handlers got from `next`."""
         self.own: set[tuple[str, str]] | None = None
         """Requests of its own that the handler has sent: side and id."""
         self.turn_over = False
@@ -87,7 +87,7 @@ class Rest:
         self._handler = handler
         self._following = following
         self.answers: list[Any] | None = None
-        """What came of the last call."""
+        """The answers of the last call."""
 
     async def __call__(self, message: Any) -> Any:
         answer = await self._handler(message, self._following)
@@ -96,7 +96,7 @@ class Rest:
 
 
 def answers(following: Next) -> list[Any] | None:
-    """What came of the last call of a `next`; None: it was not called, or never came back."""
+    """The answers of the last call of a `next`; None: there was no call, or none came back."""
     asked: Any = getattr(following, "__self__", following)
     found: list[Any] | None = asked.answers
     return found

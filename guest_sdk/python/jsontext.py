@@ -59,7 +59,7 @@ where the value begins, where it ends; and the places of its members or elements
 
 
 class Member:
-    """One member of an object: its value, decoded, and where that stands in the text."""
+    """A member of an object: its value, decoded, and the place of the value in the text."""
 
     __slots__ = ("end", "name", "start", "value")
 

@@ -1,4 +1,4 @@
-"""What a proxy has kept for its next instance (`keep`), and how it is read."""
+"""The values that a proxy has kept for its next instance (`keep`), and their reader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import config
 from .content import jsonable
 
 Kept = dict[str, Any]
-"""One member of what is kept: an object."""
+"""One kept member: an object."""
 
 
 def of_session(id_: str) -> str:
@@ -42,7 +42,7 @@ def members(state: Any, names: tuple[str, ...]) -> Kept:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON (`content.jsonable`), in which what is no number is null."""
+    """A value as JSON (`content.jsonable`); infinite floats and NaN become null."""
     return _finite(jsonable(value))
 
 
@@ -55,7 +55,7 @@ def _finite(value: Any) -> Any:
 
 
 def restore(state: Any, kept: Kept) -> None:
-    """Sets members of a new state. What another build has kept and does not fit is left out."""
+    """Sets members of a new state. Members of another build that do not fit are left out."""
     typed = dataclasses.is_dataclass(state)
     hints = typing.get_type_hints(type(state), include_extras=True) if typed else {}
     for name, held in kept.items():

@@ -22,7 +22,7 @@ Key = tuple[str, str | None]
 
 
 class Waiting:
-    """What waits in a lane: what to do when its turn comes, and the message if it is one."""
+    """An entry that waits in a lane: its action once its turn comes, and its message, if any."""
 
     __slots__ = ("go", "message")
 
@@ -40,7 +40,7 @@ class Lanes:
         self.holders: dict[Key, Handling] = {}
         """Who holds a lane."""
         self.queues: dict[Key, deque[Waiting]] = {}
-        """What waits in lanes that are held, or were until just now."""
+        """The entries that wait in lanes that are held, or were held until just now."""
         self.free: deque[Key] = deque()
         """Lanes that were released and not looked at since."""
 

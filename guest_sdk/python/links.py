@@ -37,21 +37,21 @@ class Declared:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection of the agent, in the generation that has connections."""
+    """A connection of the agent, in the generation that has connections."""
 
     id: str
     declared: Declared
     engine: Engine
     able: dict[str, Any] = field(default_factory=dict)
     level: str | None = "info"
-    """What `logging/setLevel` said; MCP leaves open what is sent before that."""
+    """The level of `logging/setLevel`; MCP does not say which level holds before."""
     uris: set[str] = field(default_factory=set)
     """Resources it subscribed to."""
     token: Any = None
 
     @property
     def name(self) -> str:
-        """What the proxy is called in its chain."""
+        """The name of the proxy in its chain."""
         return self.engine.name
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
@@ -98,20 +98,20 @@ class Work:
         self._request_id = request_id
         self._task: Task | None = None
         self._wanted: dict[str, dict[str, Any]] = {}
-        """What it asks, and nobody has been told of."""
+        """Its questions that nobody has been told of."""
         self._asked: dict[str, Waiter[Any]] = {}
         self._told: list[str] = []
-        """What its caller was told that it asks."""
+        """Its questions that the caller was told of."""
         self._news: Waiter[None] = Waiter()
         self._count = 0
 
     @property
     def name(self) -> str:
-        """What the proxy is called in its chain."""
+        """The name of the proxy in its chain."""
         return self._engine.name
 
     def read(self, params: dict[str, Any]) -> None:
-        """What a request says of its caller."""
+        """Reads the facts of a request about its caller."""
         meta = params.get("_meta")
         meta = meta if isinstance(meta, dict) else {}
         able, level = meta.get(CAPABILITIES), meta.get(LOG_LEVEL)

@@ -53,7 +53,7 @@ class Listener:
 
 
 def _agreed(declared: Declared, wanted: Any) -> dict[str, Any]:
-    """What of the wanted notifications the server ever sends."""
+    """The wanted notifications that the server ever sends."""
     wanted = wanted if isinstance(wanted, dict) else {}
     able = offers.capabilities(declared.server)
     agreed: dict[str, Any] = {

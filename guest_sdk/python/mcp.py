@@ -48,7 +48,7 @@ class Host:
         """Ids of servers that others have declared, in whatever session."""
         self._count = self._opened = 0
         self._secret = ""
-        """What nobody can guess of the ids it gives, where the proxy is granted randomness."""
+        """The part of its ids that nobody can guess; empty without the right to randomness."""
         running.mcp = self
 
     def handlers(self) -> Handlers:
@@ -126,7 +126,7 @@ class Host:
         return found
 
     def withdraw(self, declared: Iterable[Declared]) -> None:
-        """What was offered to a session of the proxy's own, which is over."""
+        """Withdraws the offers to a session of the proxy's own, which is over."""
         gone = {one.id for one in declared}
         for key in gone:
             self._declared.pop(key, None)
@@ -146,7 +146,7 @@ class Host:
         return f"{life}.{number}" if life else str(number)
 
     def _life(self) -> str:
-        """What the numbers of this life of the proxy begin with."""
+        """The beginning of all numbers of this life of the proxy."""
         return ".".join(one for one in (self._engine.instance, self._secret) if one)
 
     def _of_former_life(self, number: str) -> bool:
@@ -366,7 +366,7 @@ def _concerns(declared: Declared, server: Server, session: Session | None) -> bo
 
 
 def _kept(session: Session) -> dict[str, Any]:
-    """What the next life must know of a session."""
+    """The facts about a session that the next life must know."""
     return {"session": session.id, "cwd": session.cwd}
 
 

@@ -1,4 +1,4 @@
-"""What has been changed in a decoded value, written into the text it was decoded from."""
+"""Writes the changes of a decoded value into the text from which it was decoded."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .jsontext import Place, dumps, survey
 _NESTED: Final = frozenset({dict, list})
 
 Snapshot: TypeAlias = tuple[Any, bool]
-"""What a decoded value was: a copy of it, and whether numbers or booleans are in it, which Python
-finds equal where JSON does not."""
+"""A former decoded value: its copy, and whether it holds numbers or booleans. Python finds some of
+these equal where JSON does not."""
 
 
 def snapshot(value: Any) -> Snapshot:
-    """What a decoded value is now, before anybody edits it."""
+    """The snapshot of a decoded value, before anybody edits it."""
     if type(value) not in _NESTED:
         return value, True
     numbers: list[Any] = []

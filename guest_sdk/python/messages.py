@@ -1,8 +1,8 @@
-"""What handlers get: a view of the JSON that passes, to be read and edited in place.
+"""The messages of handlers: views of the JSON that passes, to be read and edited in place.
 
 Attributes are members of the message's `params`: `request.prompt` is `params["prompt"]`,
-`request.session_id` is `params["sessionId"]`. Assigning one writes it there. Whatever the proxy
-does not know of is simply there too, in `params`, and goes on as it came.
+`request.session_id` is `params["sessionId"]`. Assigning an attribute writes the member. Unknown
+members are in `params`, too, and go on unchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Message:
     method: str
     direction: str
     _before: Snapshot | None
-    """What the parameters were before somebody could edit them; None: nobody could."""
+    """The parameters before somebody could edit them; None: nobody could."""
     _cancelled: bool
     _id: str
     _id_at: int
@@ -94,7 +94,7 @@ class Message:
 
     @property
     def state(self) -> Any:
-        """What the proxy keeps of the session (`Proxy(session=…)`)."""
+        """The proxy's own data of the session (`Proxy(session=…)`)."""
         return self.session.state
 
     def __getattr__(self, name: str) -> Any:
@@ -327,12 +327,12 @@ class Update(Notification):
 
     @property
     def kind(self) -> str:
-        """What it is, e.g. `agent_message_chunk`."""
+        """Its kind, e.g. `agent_message_chunk`."""
         return str(self._update(self._params).get("sessionUpdate", ""))
 
     @property
     def replayed(self) -> bool:
-        """Whether it is an old one that the agent tells again while it loads a session."""
+        """Whether it is an old update that the agent repeats while it loads a session."""
         return self._replayed
 
     @property

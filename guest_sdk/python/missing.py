@@ -1,4 +1,4 @@
-"""What is not there in the sandbox, as tables: names, and what to ask the conductor for instead."""
+"""Tables of names that the sandbox lacks, each with the service of the conductor to ask instead."""
 
 from __future__ import annotations
 
@@ -110,4 +110,4 @@ SHOWN: Final = {
     "random._urandom": "os.urandom",
     "tempfile._get_default_tempdir": "tempfile.gettempdir",
 }
-"""What an author knows a function by, where that is not its name."""
+"""The name by which an author knows a function, where it has another name."""

@@ -45,7 +45,7 @@ _OWN: Final = {
     "proxy/initialize": "to handlers it is `initialize`",
     "proxy/successor": "handlers are given what is in it",
 }
-"""What handlers are never called with, and why."""
+"""Methods with which handlers are never called, and the reasons."""
 
 _DECORATORS: Final = (
     ("request", REQUESTS),

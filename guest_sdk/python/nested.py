@@ -36,6 +36,6 @@ class Nested:
         self._session.think(thought, _meta=self._meta)
 
     async def prompt(self, *blocks: str | dict[str, Any] | Record) -> Turn:
-        """A turn of one prompt (`Session.prompt`): what the agent says in it is of the exchange."""
+        """A turn of one prompt (`Session.prompt`) whose words belong to the exchange."""
         async with OwnTurn(self._engine, self._session.id, True, self._meta) as turn:
             return await turn.prompt(*blocks)

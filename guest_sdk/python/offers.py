@@ -1,4 +1,4 @@
-"""What a server offers to a session, as MCP lists it."""
+"""The offers of a server to a session, as MCP lists them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def capabilities(server: Server) -> dict[str, Any]:
-    """What it can do, as MCP says it."""
+    """The capabilities of a server, in MCP's words."""
     able: dict[str, Any] = {}
     if server.tools:
         able["tools"] = _listed(any(one.when for one in server.tools.values()))
@@ -75,7 +75,7 @@ def templates(server: Server) -> list[dict[str, Any]]:
 
 
 async def read(server: Server, uri: str, call: Call) -> list[dict[str, Any]]:
-    """What is read at an address. Raises `FileNotFoundError`, and what the author raises."""
+    """The contents at an address. Raises `FileNotFoundError`, and all that the author raises."""
     for one in sorted(server.readables, key=lambda one: one.is_template):
         parts = one.match(uri)
         if parts is not None:

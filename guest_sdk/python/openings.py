@@ -1,4 +1,4 @@
-"""What a proxy says to the agent before the user's first prompt of a session."""
+"""The words of a proxy to the agent before the user's first prompt of a session."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TRIES: Final = 2
 
 
 class Opening:
-    """The prompts before the user's first one, in one session; what `@proxy.opening` declares.
+    """The prompts before the user's first one in a session; `@proxy.opening` declares them.
 
-    The user's prompt waits until it is done, and so do those that come meanwhile. It does not run
+    The user's prompts wait until the opening is done. It does not run
     again in its session, unless the user stops it: then the next prompt begins it anew.
     """
 
@@ -41,11 +41,11 @@ class Opening:
         self._done = False
         self._blocks: list[Any] = []
         self.session = session
-        """The client's session it is said in."""
+        """The client's session in which they are said."""
 
     @property
     def state(self) -> Any:
-        """What the proxy keeps of the session (`Proxy(session=…)`)."""
+        """The proxy's own data of the session (`Proxy(session=…)`)."""
         return self.session.state
 
     async def prompt(self, *blocks: str | dict[str, Any] | Record, show: bool = True) -> Turn:
@@ -61,7 +61,7 @@ class Opening:
         return turn
 
     async def _before(self, request: Request) -> None:
-        """Lets a prompt of the user's wait for it, and puts what it returned in front."""
+        """Lets a user's prompt wait for the opening, and puts the opening's result in front."""
         for _ in range(_TRIES):
             if self._done:
                 break

@@ -17,8 +17,8 @@ class Panel(Shown):
         contents: str | None = None,
         scripts: bool | None = None,
     ) -> bool:
-        """Shows it, or changes what is given of it, and brings it to the front. False: this editor
-        shows no panels, so the user reads its contents as text in the conversation.
+        """Shows the panel, or changes the given parts, and brings it to the front. False: the
+        editor shows no panels, so the user reads the contents as text in the conversation.
 
         A new panel needs `label` and `contents` (HTML). `scripts`: whether those in it run, which
         takes the right `web:panel`. Raises `Answered` where it is refused.

@@ -1,4 +1,4 @@
-"""The parameters of an author's function, as what an MCP client may give."""
+"""The parameters of an author's function, as an MCP client may give them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def declarable(function: Any, decorator: str) -> None:
 
 
 class Parameters:
-    """What a function takes, by name; a parameter annotated `Call` is given the call itself.
+    """The parameters of a function, by name; a parameter annotated `Call` gets the call itself.
 
     `what` names the function in errors. Raises `TypeError` for a parameter that cannot be given
     by name, or has no JSON form, and for a generator.
@@ -101,7 +101,7 @@ class Parameters:
             raise ValueError(f"`{'`, `'.join(missing)}` must be given")
 
     async def called(self, arguments: dict[str, Any], call: Call) -> Any:
-        """What the function returns for these arguments."""
+        """The result of the function for these arguments."""
         if self._call is not None:
             arguments = {**arguments, self._call: call}
         found = self.function(**arguments)

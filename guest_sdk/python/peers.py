@@ -22,7 +22,7 @@ ENVELOPE = "proxy/successor"
 
 
 class Peer:
-    """One peer agent: `async with proxy.peer("research").subsession(cwd="/project") as session:`
+    """A peer agent: `async with proxy.peer("research").subsession(cwd="/project") as session:`
     opens a session with it."""
 
     def __init__(self, engine: Speaker, name: str) -> None:
@@ -32,8 +32,8 @@ class Peer:
     def subsession(
         self, *, cwd: str, on_request: Asked | None = None, **params: Any
     ) -> PeerSession:
-        """A session with it: `async with` opens it, and closes it in the end. What
-        it asks there (permissions, files) is refused, unless `on_request` answers it."""
+        """A session with the peer agent: `async with` opens and closes it. The agent's
+        requests there (permissions, files) are refused, unless `on_request` answers them."""
         return PeerSession(self, {"cwd": cwd, "mcpServers": [], **params}, on_request)
 
     def ask(self, method: str, params: dict[str, Any]) -> Waiter[Any]:
@@ -48,15 +48,15 @@ class Peer:
         return {"peer": self.name, "method": method, "params": params}
 
     def adopt(self, session: PeerSession) -> None:
-        """From now on its messages in this session are for that."""
+        """From now on the peer's messages in this session are for `session`."""
         self._engine.peer_sessions[self.name, session.id] = session
 
     def forget(self, session: PeerSession) -> None:
-        """What it still says in this session concerns nobody."""
+        """Later messages of the peer in this session concern nobody."""
         self._engine.peer_sessions.pop((self.name, session.id), None)
 
     def show(self, seen: Seen | None, update: Update) -> None:
-        """Calls what is to get each update."""
+        """Calls the function that is to get each update."""
         show(self._engine, seen, update)
 
 
@@ -80,7 +80,7 @@ class PeerSession:
         self._close()
 
     def _close(self) -> None:
-        """Ends it, where the agent can. What it still says there is not shown to anybody."""
+        """Ends the session, where the agent can. Nobody is shown later messages of the agent."""
         self._peer.ask("session/close", {"sessionId": self.id})
         self._peer.forget(self)
 
@@ -107,9 +107,9 @@ class PeerSession:
     async def prompt(
         self, *blocks: str | dict[str, Any] | Record, on_update: Seen | None = None
     ) -> Turn:
-        """Prompts the agent with text or content blocks; what it answered.
+        """Prompts the agent with text or content blocks; the agent's answer.
 
-        Is it cancelled meanwhile, so is the agent's turn. `on_update` gets each update as it comes.
+        A cancellation ends the agent's turn, too. `on_update` gets each update as it comes.
         """
         running = self._running = Running()
         self._seen = on_update

@@ -45,9 +45,9 @@ def played(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 class Agent:
-    """The agent of a playground: it says what it is prompted with, unless told otherwise.
+    """The agent of a playground: it repeats its prompt, unless told otherwise.
 
-    `answer`: called with each request as a `Record` (`method`, `params`); what it returns is the
+    `answer`: called with each request as a `Record` (`method`, `params`); it returns the
     result. None: the request gets the usual answer. `HOLD`: it stays open, see `reply`.
     """
 
@@ -57,8 +57,8 @@ class Agent:
         self._playground = playground
         self.answer: Callable[[Record], Any] | None = None
         self.input: Callable[[Record], Any] | None = None
-        """Answers what an MCP tool asks (`sampling/createMessage`, `elicitation/create`): called
-        with each request; what it returns is the result. None: neither is offered."""
+        """Answers the requests of an MCP tool (`sampling/createMessage`, `elicitation/create`):
+        called with each request; it returns the result. None: neither is offered."""
         self.requests: list[Record] = []
         """All requests it got, each with `id`, `method`, `params`."""
         self.notifications: list[Record] = []
@@ -87,7 +87,7 @@ class Agent:
         self._playground.send("s", {"method": method, "params": params})
 
     def request(self, method: str, params: Any) -> int:
-        """Sends a request; its id. `Playground.answer_to("s", id)` is what came back."""
+        """Sends a request; its id. `Playground.answer_to("s", id)` is the answer."""
         return self._playground.send("s", {"method": method, "params": params}, request=True)
 
     def reply(self, request: Record, result: Any) -> None:
@@ -140,8 +140,8 @@ class Playground(McpClient):
         fetch: answers `fetch`: called with its parameters, returns its result, or the text.
         answer: how the agent answers (`Agent.answer`).
         client: how the client answers: called with each request (`Record`); returns the result.
-        editor: what the client's editor can, of `panel`, `comment`, `operation`, `log`; `p.editor`
-            holds what is shown there.
+        editor: the abilities of the client's editor, of `panel`, `comment`, `operation`, `log`;
+            `p.editor` holds the shown things.
     """
 
     def __init__(
@@ -200,8 +200,8 @@ class Playground(McpClient):
         """Ends."""
 
     def restart(self, proxy: Proxy[Any] | None = None) -> None:
-        """Puts a new instance of the proxy in place, as after a failure: it knows what the former
-        one has kept, and the sessions go on. `proxy`: its new build; None: the same."""
+        """Puts a new instance of the proxy in place, as after a failure. It knows the members that
+        the former has kept, and the sessions go on. `proxy`: its new build; None: the same."""
         self._life += 1
         self._engine = Engine(proxy or self._engine.proxy)
         self.__enter__()
@@ -227,7 +227,7 @@ class Playground(McpClient):
         return self.session
 
     async def prompt(self, *blocks: str | dict[str, Any], session: str = "") -> Turn:
-        """Prompts; what the client saw until the turn ended."""
+        """Sends a prompt; the turn as the client saw it."""
         return self.turn(await self.start_prompt(*blocks, session=session))
 
     async def start_prompt(self, *blocks: str | dict[str, Any], session: str = "") -> int:

@@ -1,4 +1,4 @@
-"""The editor of a playground: what a proxy shows in it, and a user who reacts."""
+"""The editor of a playground: the panels and comments of a proxy, and a user who reacts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class PretendEditor:
     def __init__(self, playground: Playground, can: Iterable[str]) -> None:
         self._playground = playground
         self.can = frozenset(can)
-        """Of `panel`, `comment`, `operation`, `log`: what it says it can."""
+        """The abilities that it reports, of `panel`, `comment`, `operation`, `log`."""
         if not self.can <= _FLAGS.keys():
             raise ValueError(f"an editor can: {', '.join(_FLAGS)}; not {', '.join(self.can)}")
         self.panels: dict[str, dict[str, Any]] = {}
-        """What is shown, by id: `label`, `contents`, `scripts`."""
+        """The shown panels, by id: `label`, `contents`, `scripts`."""
         self.comments: dict[str, dict[str, Any]] = {}
         """The comments, by id: `url`, `start`, `end`, `text`, `can_reply`, `replies`."""
         self.operations: dict[str, Callable[..., Any]] = {}
@@ -41,7 +41,7 @@ class PretendEditor:
         """Log lines: `level`, `message`, `data`."""
 
     def section(self) -> dict[str, Any]:
-        """What it says in `initialize`."""
+        """Its section in `initialize`."""
         return {"version": "1.0", **{flag: word in self.can for word, flag in _FLAGS.items()}}
 
     async def event(self, id: str, name: str, data: Any = None) -> Any:  # noqa: A002 - the wire's name
@@ -74,7 +74,7 @@ class PretendEditor:
         return True
 
     def asked(self, method: str, params: dict[str, Any]) -> Any:
-        """The answer to what the proxy asks. Raises `ProxyError`."""
+        """The answer to a request of the proxy. Raises `ProxyError`."""
         family, _, what = method.rpartition("/")
         if method == "_scp/log":
             self.logged.append(params)

@@ -1,4 +1,4 @@
-"""The agent's MCP client in a playground: what it finds on the servers of a proxy."""
+"""The agent's MCP client in a playground, and its requests to the servers of a proxy."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class McpClient:
     async def mcp(self, method: str, params: dict[str, Any], *, server: str = "") -> Any:
         """An MCP request of the agent to a server that its newest session declared.
 
-        `server`: its name, where the proxy has several; else it is the last one declared. What
-        the server asks on the way, `agent.input` answers. Raises `ProxyError` for an error.
+        `server`: its name, where the proxy has several; else the last one declared is meant.
+        `agent.input` answers questions of the server on the way. Raises `ProxyError` for an error.
         """
         while True:
             result = self.result("s", await self.start_mcp(method, params, server=server))

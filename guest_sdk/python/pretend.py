@@ -22,7 +22,7 @@ _QUOTA = 4 << 20
 
 
 def _granted(grants: Iterable[str]) -> frozenset[str]:
-    """Raises `TypeError` for a single text, `ValueError` for what there is not."""
+    """Raises `TypeError` for a single text, `ValueError` for an unknown service."""
     if isinstance(grants, str):
         raise TypeError(f'grants are a list, as in `Playground(proxy, grants=["{grants}"])`')
     found = frozenset(grants)
@@ -33,9 +33,9 @@ def _granted(grants: Iterable[str]) -> frozenset[str]:
 
 
 class Services:
-    """Answers what a proxy asks the conductor for.
+    """Answers a proxy's calls of services in the conductor's place.
 
-    `log` and `metrics` hold what it said, `store` its keys by (scope, key).
+    `log` and `metrics` hold its log lines and metrics, `store` its values by (scope, key).
     """
 
     def __init__(
@@ -55,27 +55,27 @@ class Services:
         self.log: list[str] = []
         self.metrics: list[dict[str, Any]] = []
         self.kept: dict[str, Any] = {}
-        """What the next instance of the proxy is told (`Session.keep`)."""
+        """The members that the next instance of the proxy gets (`Session.keep`)."""
         self.store: dict[tuple[str, str], Any] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._revisions: defaultdict[tuple[str, str], int] = defaultdict(lambda: 1)
         """1: a test has put the value there."""
         self._last = 1
         self.bound: dict[str, str] = {}
-        """What the ids of sessions are for the agent, where they are others (`Session.rebind`) …"""
+        """The agent's ids of sessions, where they differ (`Session.rebind`)."""
         self.above: dict[str, str] = {}
-        """… and the inverse."""
+        """The inverse of `bound`."""
         self.agents = ["agent"]
-        """Those with which sessions may go on (`Session.use_agent`); the first is the chain's."""
+        """The agents for `Session.use_agent`; the first is the chain's."""
         self.used: dict[str, str] = {}
-        """With which each session goes on, if not with that."""
+        """The agent of each session that goes on with another agent than the chain's."""
         self._timers: dict[int, dict[str, Any]] = {}
         self._drawn = 0
         self._turns = 0
         self._answers = self._table()
 
     def _table(self) -> dict[str, Callable[[dict[str, Any]], Any]]:
-        """What answers each method."""
+        """The function that answers each method."""
         return {
             "clock": self._clock,
             "random": self._random,

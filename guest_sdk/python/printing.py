@@ -1,4 +1,4 @@
-"""What a sandboxed proxy prints, or writes by `logging`, goes to the conductor's log."""
+"""Takes the prints and `logging` lines of a sandboxed proxy to the conductor's log."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Printed(io.TextIOBase):
         self._held = ""
 
     def flush(self) -> None:
-        """What is there of a line goes on as it is."""
+        """The begun line goes on as it is."""
         held, self._held = self._held, ""
         if held:
             _log(self._level, held)
 
     def writable(self) -> bool:
-        """It is."""
+        """True: it takes text."""
         return True
 
     def write(self, text: str) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Prompt:
-    """One prompt; its arguments are the function's parameters. Raises `TypeError`.
+    """A prompt; its arguments are the function's parameters. Raises `TypeError`.
 
     The function returns text or blocks of the user, a pair `("assistant", "…")`, or a list of
     these.

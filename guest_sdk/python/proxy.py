@@ -1,4 +1,4 @@
-"""`Proxy`: what an author declares, and what handlers use."""
+"""`Proxy`: the declarations of an author, and the calls of handlers."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .wire import Wire
 
 F = TypeVar("F", bound=Callable[..., Any])
 Settings = TypeVar("Settings")
-"""What `proxy.config` is."""
+"""The type of `proxy.config`."""
 
 
 class Channel(Protocol):
-    """What an in-process component is given (`conductor.transports.memory`)."""
+    """The channel of an in-process component (`conductor.transports.memory`)."""
 
     async def receive(self) -> bytes | None:
         """The next line; None at the end."""
@@ -37,17 +37,17 @@ class Channel(Protocol):
 
 
 class Proxy(Server, Generic[Settings]):
-    """A proxy: handlers for what it wants to see; everything else passes it untouched.
+    """A proxy: handlers for some messages; all others pass it untouched.
 
-    It is an MCP server of its own name, too: what is declared with `@proxy.tool`,
-    `@proxy.resource` and `@proxy.prompt` the agent finds in each session.
+    It is an MCP server of its own name, too. In each session the agent finds the tools, resources
+    and prompts of `@proxy.tool`, `@proxy.resource` and `@proxy.prompt`.
 
     Args:
-        name: what it is called where nobody says otherwise.
+        name: its name, unless the user gives it another.
         version, description: shown to people and to MCP clients.
-        rights: what the proxy asks to be allowed, each with the reason, as `conductor help rights`
+        rights: the rights that the proxy asks for, each with the reason. `conductor help rights`
             has the words: `{"change:prompts": "to add the date", "clock": "to know it"}`.
-        config: a dataclass or `TypedDict` the settings are read into, and so the type of
+        config: a dataclass or `TypedDict` for the settings, the type of
             `proxy.config`; None: a dictionary.
         session: called without arguments for the `state` of each session.
 
@@ -113,7 +113,7 @@ class Proxy(Server, Generic[Settings]):
         self.servers: list[Server] = [self]
         """Its MCP servers; those that offer something are declared to each session."""
         self.doubts: list[str] = []
-        """What is said of its handlers in the log when it starts."""
+        """The remarks about its handlers that the log gets when it starts."""
         self.used = False
         """Whether it has been run in any way."""
         if _declared_in() == "__main__":
@@ -124,12 +124,12 @@ class Proxy(Server, Generic[Settings]):
     def request(self, *methods: str, unknown: bool = False) -> Callable[[F], F]:
         """Declares a handler of requests; without methods, of all of them.
 
-        `handler(request)` looks, or edits in place; what it returns, if anything, is the answer.
+        `handler(request)` looks, or edits in place; its result, if any, is the answer.
         `handler(request, next)` decides itself: `return await next(request)` passes it on. Either
         may be async.
 
-        Raises `ValueError` for a method that looks misspelt, or is no request; one that is merely
-        not known is told in the log. `unknown`: it is meant all the same.
+        Raises `ValueError` for a method that looks misspelt, or is no request. The log names a
+        method that is merely unknown. `unknown`: the author means it all the same.
         """
         return self._declare("request", methods, unknown, Request)
 
@@ -157,16 +157,16 @@ class Proxy(Server, Generic[Settings]):
         return declare
 
     def on_start(self, function: F) -> F:
-        """Declares a function, sync or async, called when the proxy is told its settings."""
+        """Declares a function, sync or async, called when the proxy gets its settings."""
         self.starters.append(function)
         return function
 
     def opening(self, function: F) -> F:
-        """Declares what is said to the agent before the user's first prompt of each new session.
+        """Declares the opening: prompts before the user's first prompt of each new session.
 
         `function(opening)`, sync or async, prompts the agent by `await opening.prompt(…)`. The
-        user's prompt waits for its end. Text or blocks that it returns are put in front of that
-        prompt, or of the next one if that is a slash command. See `Opening`.
+        user's prompt waits for its end. Returned text or blocks go in front of the user's
+        prompt, or of the next prompt if that is a slash command. See `Opening`.
         """
         if self.opens is not None:
             raise TypeError("a proxy has one opening")
@@ -174,11 +174,11 @@ class Proxy(Server, Generic[Settings]):
         return function
 
     def summarize(self, function: F) -> F:
-        """Declares what the proxy adds to a conversation that the client asks for.
+        """Declares the proxy's additions to a conversation that the client asks for.
 
-        `function(conversation, session)`, sync or async, is given the `Conversation` that came from
-        the agent's side; what it returns, any JSON or a dataclass, is added to its `_meta` under
-        the proxy's name in the chain. It may also add to `meta` of a turn or of what is in one, as
+        `function(conversation, session)`, sync or async, gets the `Conversation` from
+        the agent's side. Its result, any JSON or a dataclass, goes into the `_meta` under
+        the proxy's name in the chain. It may also add to `meta` of a turn or of its parts, as
         `proxy.meta_key`. A sandboxed proxy takes the right
         `extension:_conversation/summarize`.
         """
@@ -186,8 +186,8 @@ class Proxy(Server, Generic[Settings]):
         return function
 
     def augment(self, function: F) -> F:
-        """The same for a conversation that the agent presents, which comes back from the client's
-        side. A sandboxed proxy takes the right `extension:_conversation/augment`."""
+        """Declares additions to a conversation that the agent presents, on its way back from the
+        client's side. A sandboxed proxy takes the right `extension:_conversation/augment`."""
         self._add(summaries.AUGMENT, adapted(summaries.adding(function), Request))
         return function
 
@@ -219,12 +219,12 @@ class Proxy(Server, Generic[Settings]):
         self.handlers.setdefault(method, []).append(handler)
 
     def builtin(self, running: Engine) -> setup.Handlers:
-        """What every proxy does: it keeps count of sessions, and serves its tools."""
+        """The handlers of every proxy: they count sessions, and serve its tools."""
         tools = Host(running).handlers() if any(one.offers for one in self.servers) else {}
         return {**setup.handlers(running), **tools}
 
     def innermost(self, running: Engine) -> setup.Handlers:
-        """What every proxy does behind the author's handlers."""
+        """The handlers of every proxy behind the author's handlers."""
         if self.opens is None:
             return setup.last(running)
         return {**setup.last(running), "session/prompt": openings.handler(running, self.opens)}
@@ -247,28 +247,28 @@ class Proxy(Server, Generic[Settings]):
 
     @property
     def grants(self) -> list[str] | None:
-        """The rights to services that it has; None where that was not said."""
+        """Its rights to services; None where they were not said."""
         return engine().grants
 
     @property
     def chain_name(self) -> str:
-        """What it is called in its chain (`,name=…`), and the agent knows its tools by."""
+        """Its name in its chain (`,name=…`), by which the agent knows its tools."""
         return engine().name
 
     @property
     def meta_key(self) -> str:
-        """The member of `_meta` in which the proxy adds to a conversation: its name is in it."""
+        """The member of `_meta` for additions to a conversation, with the proxy's name."""
         return summaries.member(engine().name)
 
     def keep(self, name: str, value: Any) -> None:
-        """Has the conductor keep a JSON value for the next instance of the proxy, which there is
-        when this one has failed or is replaced; None: no more. It is gone when the conductor ends:
-        for what shall outlive that, there is `proxy.kv`. See `Session.keep`."""
+        """Has the conductor keep a JSON value for the next instance of the proxy, after a failure
+        or a new build; None: no longer. The value is gone when the conductor ends; `proxy.kv` keeps
+        values for longer. See `Session.keep`."""
         held = None if value is None else {"value": keeping.plain(value)}
         engine().keep({keeping.of_value(name): held})
 
     def kept(self, name: str) -> Any:
-        """What a former instance has kept under this name; None: nothing."""
+        """The value that a former instance has kept under this name; None: none."""
         held = engine().kept.get(keeping.of_value(name))
         return held["value"] if held is not None else None
 
@@ -303,15 +303,15 @@ class Proxy(Server, Generic[Settings]):
     ) -> SubSession:
         """A session with the agent that the client does not see: `async with` opens it.
 
-        `servers`: MCP servers (`Server("…")`) with tools for that session alone; `session` is what
-        `call.session` is in them, such as the client's session that it works for.
+        `servers`: MCP servers (`Server("…")`) with tools for that session alone. `session` is their
+        `call.session`, such as the client's session for which the proxy works.
         """
         setup = {"cwd": cwd, "mcpServers": [], **params}
         return SubSession(engine(), setup, on_request, servers, session)
 
     @property
     def protocol_version(self) -> int | None:
-        """The version of ACP that client and agent agreed on; None: it was not shown
+        """The version of ACP that client and agent agreed on; None: the proxy was not shown
         `initialize`."""
         version: int | None = engine().version
         return version
@@ -322,7 +322,7 @@ class Proxy(Server, Generic[Settings]):
         return engine().peers
 
     def peer(self, name: str) -> Peer:
-        """One of its peer agents. Raises `ProxyError` for one that it has not."""
+        """A peer agent of this name. Raises `ProxyError` if the proxy has none."""
         if name not in engine().peers:
             known = ", ".join(engine().peers) or "none"
             raise ProxyError(f"there is no peer agent `{name}`: it has {known}")

@@ -18,10 +18,10 @@ _ID_AT: Final = len(_WITH_ID)
 
 
 class Answer:
-    """What a neighbour answered: `value` is its result, or its error if it `failed`.
+    """An answer of a neighbour: `value` is its result, or its error if it `failed`.
 
-    `id`: the raw id of what it answers. `place`: where the value stands in the line `text`; None:
-    nowhere.
+    `id`: the raw id of the answered request. `place`: the place of the value in the line `text`;
+    None: it has none.
     """
 
     __slots__ = ("failed", "id", "place", "text", "value")
@@ -73,7 +73,7 @@ def head(text: str) -> Head | None:
 
 
 def read(side: str, text: str, found: Head | None) -> Request | Notification | Answer:
-    """What a line says; `found`: its head. Raises `ValueError` for what is no JSON object."""
+    """The message in a line; `found`: its head. Raises `ValueError` if it is no JSON object."""
     if found is not None:
         one = _message(side, text, found) if found[1] else _answer(text, found)
         if one is not None:
@@ -112,7 +112,7 @@ def _answer(text: str, found: Head) -> Answer | None:
 
 
 def _anything(side: str, text: str) -> Request | Notification | Answer:
-    """What any other line says."""
+    """The message in any other line."""
     found, end = members(text)
     if text[end:].strip():
         raise ValueError("something stands behind the object")
@@ -129,7 +129,7 @@ def _anything(side: str, text: str) -> Request | Notification | Answer:
 
 
 def answer_of(raw: str, text: str, held: dict[str, Member]) -> Answer:
-    """What the members of an answer say."""
+    """The answer that these members make."""
     failed = "error" in held
     said = held.get("error") or held.get("result")
     if said is None:

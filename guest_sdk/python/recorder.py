@@ -34,14 +34,14 @@ class Recorder:
         self._most = most
         self._size = sum(len(json.dumps(one.json())) for one in self._held.turns)
         self._last: dict[str, Any] | None = None
-        """The block of text that goes on, and what came of it that is not in it yet."""
+        """The block of text that goes on; `_pieces` has its later parts."""
         self._pieces: list[str] = []
         self._messages: dict[str, Response] = {}
         """Messages of the turn, by id."""
 
     @property
     def conversation(self) -> Conversation:
-        """What is kept, up to now."""
+        """The conversation up to now."""
         self._join()
         return self._held
 
@@ -56,7 +56,7 @@ class Recorder:
             self._held.turns[-1].stop_reason = stop
 
     def event(self, kind: str, text: str = "", data: Any = None) -> None:
-        """Takes what happened besides."""
+        """Takes another event."""
         self._add(Event(kind, text, data))
 
     def approved(self, params: dict[str, Any], result: Any) -> None:

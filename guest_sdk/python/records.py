@@ -83,12 +83,12 @@ def view(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """What a value is in JSON: a record's dictionary; everything else as it is."""
+    """The JSON of a value: a record's dictionary; everything else as it is."""
     return value.raw if isinstance(value, Record) else value
 
 
 def missing(name: str, held: dict[str, Any]) -> str:
-    """What is said of an attribute that is not there."""
+    """The words about an attribute that is not there."""
     names = ", ".join(map(repr, held)) or "nothing"
     spelt = camel(name)
     other = f" (nor `{spelt}`)" if spelt != name else ""

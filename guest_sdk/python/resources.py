@@ -1,4 +1,4 @@
-"""MCP resources: what can be read by its address, and templates of addresses."""
+"""MCP resources: contents at addresses, and templates of addresses."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _VARIABLE: Final = re.compile(r"(\+?)([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One entry of a list of resources, for functions declared with `@proxy.resources`.
+    """An entry of a list of resources, for functions declared with `@proxy.resources`.
 
-    `size`: in bytes, where it is known. How it is read says a `@proxy.resource`.
+    `size`: in bytes, where it is known. A `@proxy.resource` reads the resource.
     """
 
     uri: str
@@ -44,7 +44,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is read, text or bytes, with a type of its own. `uri`: if not the one asked for."""
+    """The read text or bytes, with a type of its own. `uri`: if it differs from the request's."""
 
     held: str | bytes
     mime_type: str = ""
@@ -104,7 +104,7 @@ class Readable:
         }
 
     async def read(self, uri: str, parts: dict[str, str], call: Call) -> list[dict[str, Any]]:
-        """What is there; empty if nothing is. Raises what the function raises."""
+        """Its contents; empty if there are none. Raises all that the function raises."""
         try:
             arguments = self.parameters.texts(parts)
         except ValueError as error:

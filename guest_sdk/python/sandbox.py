@@ -208,7 +208,7 @@ def _without_files() -> None:
 
 
 def _without_data() -> None:
-    """What the library would look up in files of the system, or find on a disk."""
+    """Ends searches of the library in files of the system: modules, time zones, types of files."""
     import mimetypes
     import zoneinfo
 
@@ -237,7 +237,7 @@ class Environment(dict[str, str]):
         raise MissingVariable(f"`os.environ[{name!r}]`: in the sandbox {VARIABLES}")
 
     def copy(self) -> Environment:
-        """What the proxy has put there."""
+        """The variables that the proxy has set."""
         return Environment(self)
 
 
@@ -245,7 +245,7 @@ class Input(io.TextIOBase):
     """`sys.stdin`, where nothing comes from."""
 
     def readable(self) -> bool:
-        """It looks as usual."""
+        """True, as of a usual input."""
         return True
 
     def read(self, *_: Any) -> NoReturn:

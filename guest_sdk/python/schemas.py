@@ -1,4 +1,4 @@
-"""JSON Schemas from type hints: what a tool takes, and what its hints say about that."""
+"""JSON Schemas from type hints: of the arguments of a tool, with the descriptions of its hints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN: Final[dict[Any, dict[str, Any]]] = {
 
 
 LISTS: Final[dict[Any, Any]] = {list: list, set: set, frozenset: frozenset, tuple: tuple}
-"""What a JSON list is made into, by the type that is asked for."""
+"""The functions that turn a JSON list into the requested type, by type."""
 
 
 def schema(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
@@ -102,10 +102,10 @@ def closed(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 
 def structured(kind: Any) -> dict[str, Any] | None:
-    """The schema of what a tool returns, if its annotation promises an object of certain members.
+    """The schema of a tool's result, if its annotation promises an object of certain members.
 
-    A bare `dict` promises nothing, nor does `dict[str, Any]`, which a content block is too; what
-    has no JSON form is no promise.
+    A bare `dict` promises nothing, nor does `dict[str, Any]`, which a content block is too, nor a
+    type without a JSON form.
     """
     bare = typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
     if not (

@@ -1,10 +1,10 @@
 """A proxy program that takes part in SCP: it starts its successor itself.
 
-Its client initializes it with a section `_meta.symposium`, and then names by `_scp/proxy` what
-comes behind it; until then each other request is an error. The program starts the first of these.
-If more are named, that one must be a proxy of SCP too, and gets the rest. Sides are connections
-here, so nothing is wrapped. The engine gets the client's `initialize` under the id of `_scp/proxy`:
-its answer to that is what it makes of the successor's.
+Its client initializes it with a section `_meta.symposium`, and then names the components behind it
+by `_scp/proxy`. Until then each other request is an error. The program starts the first component.
+If there are more, the first must be a proxy of SCP too, and gets the rest. Sides are connections
+here, so nothing is wrapped. The engine gets the client's `initialize` under the id of `_scp/proxy`,
+and makes its answer of the successor's.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class Scp(Wire):
         self._onward.append(said)
 
     def _greeted(self, line: str) -> str | None:
-        """What the engine gets of a line, while the successor has to take its role; None: it waits
-        until the successor has."""
+        """The engine's part of a line, while the successor takes its role; None: the line waits
+        for that."""
         try:
             held = {one.name: one for one in members(line)[0]}
         except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`Server`: what a proxy offers the agent by MCP. `Proxy` is one itself, and may have more."""
+"""`Server`: a proxy's offer to the agent by MCP. `Proxy` is a server, and may have more."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Server:
     """Tools, resources and prompts under one name, declared to each session.
 
     Args:
-        name: what the agent knows it by; empty: the proxy's own name in its chain.
-        instructions: what a model should know of it; empty: the proxy's description.
+        name: its name for the agent; empty: the proxy's own name in its chain.
+        instructions: words for the model about it; empty: the proxy's description.
     """
 
     def __init__(self, name: str = "", *, instructions: str = "") -> None:
@@ -53,13 +53,13 @@ class Server:
     def tool(self, function: Any = None, **more: Any) -> Any:
         """Declares a tool: `@server.tool` or `@server.tool(name="…")`.
 
-        Its schema comes from the type hints, its description from the docstring; if what it
-        returns is annotated with a dataclass, a `TypedDict` or a `dict[str, int]`, there is an
-        output schema too. A parameter annotated `Call` is given the call itself. It returns text,
+        Its schema comes from the type hints, its description from the docstring. A result
+        annotated with a dataclass, a `TypedDict` or a `dict[str, int]` has an
+        output schema too. A parameter annotated `Call` gets the call itself. The tool returns text,
         blocks, a list of both, any JSON value, or a `Result`. `annotations`: MCP's hints, e.g.
         `{"readOnlyHint": True}`. `when`: called with the session; False hides the tool.
-        `schema`: JSON Schema of its arguments, where hints cannot say it; then the function is
-        given all of them as `arguments`, a dictionary that nobody has checked. `meta`: `_meta` of
+        `schema`: JSON Schema of its arguments, where hints cannot say it; then the function
+        gets all of them as `arguments`, a dictionary that nobody has checked. `meta`: `_meta` of
         the tool, e.g. `{"ui": {"resourceUri": "ui://dice"}}` for the page that shows its results.
         """
         if function is None:
@@ -106,12 +106,12 @@ class Server:
         title: str = "",
         mime_type: str = "",
     ) -> Callable[[F], F]:
-        """Declares what can be read at an address, or at all that fit a template.
+        """Declares a function that reads an address, or all addresses that fit a template.
 
-        `@server.resource("notes://today")`, `@server.resource("notes://{day}")`: the function is
-        given the parts of the template as its parameters; `{+path}` may hold slashes. It returns
+        `@server.resource("notes://today")`, `@server.resource("notes://{day}")`: the function
+        gets the parts of the template as its parameters; `{+path}` may hold slashes. It returns
         text, bytes, any JSON value, `Contents`, or a list of `Contents`. None, or
-        `FileNotFoundError`, says that there is nothing.
+        `FileNotFoundError`: there is no resource.
         """
         if not isinstance(uri, str):
             raise TypeError(

@@ -1,6 +1,6 @@
-"""What a proxy asks the conductor for: time, randomness, storage, files, the network, a log.
+"""The services of the conductor: time, randomness, storage, files, the network, a log.
 
-Each is a message on the proxy's channel, and each needs a right (`allow=clock`), except
+Each call is a message on the proxy's channel, and each needs a right (`allow=clock`), except
 `log` and `metric`. Without it the call raises `Refused`. docs/architecture.md has the contract.
 """
 
@@ -97,8 +97,8 @@ class Kv(Service):
     async def change(
         self, key: str, new: Callable[[Any], Any], default: Any = None, *, scope: str | None = None
     ) -> Any:
-        """Keeps what `new` makes of the value of a key, or of `default`; the value it made. It is
-        called again when somebody else sets the value meanwhile."""
+        """Keeps the result of `new` for the value of a key, or for `default`; returns that result.
+        `new` is called again when somebody else sets the value meanwhile."""
         while True:
             value, revision = await self.found(key, scope=scope)
             made = new(value if revision else default)
@@ -174,7 +174,7 @@ def _ms(seconds: float) -> int:
 
 
 class Response:
-    """What `fetch` got."""
+    """The response that `fetch` got."""
 
     __slots__ = ("body", "headers", "status", "truncated", "url")
 
@@ -184,7 +184,7 @@ class Response:
         self.headers: dict[str, str] = held.get("headers", {})
         """By lower-case name."""
         self.truncated = bool(held.get("truncated"))
-        """Whether the body was longer than what was asked for."""
+        """Whether the body was longer than the requested bytes."""
         self.body = _content(held)
 
     @property
@@ -193,7 +193,7 @@ class Response:
         return self.body.decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """The body as JSON. Raises `ValueError`, also for what nests deeper than 200 levels."""
+        """The body as JSON. Raises `ValueError`, also for JSON of more than 200 levels."""
         return read_json(self.body)
 
 
@@ -243,7 +243,7 @@ class Files(Service):
     async def list(
         self, path: str | None = None, *, glob: str | None = None, limit: int | None = None
     ) -> list[Record]:
-        """What is in a folder: records with `path`, `kind`, `size`, `mtime_ms`."""
+        """The entries of a folder: records with `path`, `kind`, `size`, `mtime_ms`."""
         held = await self.ask("files/list", path=path, glob=glob, limit=limit)
         return [Record(entry) for entry in held["entries"]]
 
@@ -270,7 +270,7 @@ class Files(Service):
         return str(held["path"])
 
     async def exists(self, path: str) -> bool:
-        """Whether a file can be read. What is not granted is refused, not absent."""
+        """Whether a file can be read. Raises `Refused` for a file without a right."""
         try:
             await self.read_bytes(path, max_bytes=1)
         except Refused as refused:

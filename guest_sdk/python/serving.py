@@ -1,4 +1,4 @@
-"""What an MCP server answers: its lists, its tools, its prompts, its resources."""
+"""The answers of an MCP server: its lists, tools, prompts and resources."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .servers import Server
 
 NOT_FOUND: Final = -32002
-"""What a resource that is not there is answered with, in MCP with sessions."""
+"""The error code for a missing resource, in MCP with sessions."""
 
 
 class Asked:
-    """One request to a server."""
+    """A request to a server."""
 
     __slots__ = ("call", "declared", "engine", "missing", "params")
 
@@ -128,7 +128,7 @@ LISTS: Final = frozenset(
         "resources/read", "server/discover",
     }
 )  # fmt: skip
-"""What a caller may keep, and is told for how long."""
+"""Requests whose results a caller may keep; each result says for how long."""
 
 MAY_ASK: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Requests whose result may be that input is required."""
@@ -150,12 +150,12 @@ async def serve(
 
 
 def name_of(engine: Engine, server: Server) -> str:
-    """What a server is called; that of the proxy itself like the proxy in its chain."""
+    """The name of a server; the server of the proxy itself is called like the proxy."""
     return engine.name if server is engine.proxy else server.name
 
 
 def about(engine: Engine, declared: Declared) -> dict[str, Any]:
-    """What a server says of itself: `serverInfo`, `capabilities`, perhaps `instructions`."""
+    """The facts of a server about itself: `serverInfo`, `capabilities`, perhaps `instructions`."""
     server, proxy = declared.server, engine.proxy
     told = server.instructions or proxy.description
     return {

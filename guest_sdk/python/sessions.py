@@ -34,13 +34,13 @@ class UsedAgent:
 
     agent: str
     agents: list[str]
-    """All there are for the proxy; the chain's is the first."""
+    """All agents that the proxy may choose; the chain's is the first."""
     unset: list[str]
-    """What the agent refused to set as the user has set it."""
+    """The user's settings that the agent refused."""
 
 
 class Session:
-    """One session of the client. `state`: what the proxy keeps of it; gone when it is closed."""
+    """A session of the client. `state`: the proxy's own data, gone when the session is closed."""
 
     __slots__ = (
         "_editor", "_engine", "_kept", "_state", "began", "cwd", "id", "opening", "replaying",
@@ -59,20 +59,20 @@ class Session:
         self._state: Any = None
         self._kept: dict[str, Any] | None = held.get("state")
         self.told: keeping.Kept | None = kept
-        """What the conductor keeps of it for the next instance of the proxy; None: nothing."""
+        """The members that the conductor keeps for the next instance of the proxy; None: none."""
         self.id = id
         self.cwd: str | None = held.get("cwd")
         """The folder the client works in, once a setup of the session has passed."""
         self.began: str | None = held.get("began")
         """The request that last set it up, e.g. `session/new`; None if none has passed."""
         self.opening: Opening | None = None
-        """What is said in it before the first prompt (`Proxy.opening`), once that was begun."""
+        """The proxy's words before the first prompt (`Proxy.opening`), once they were begun."""
         self.replaying = 0
         """How many loads of it are under way."""
 
     @property
     def state(self) -> Any:
-        """What `Proxy(session=…)` makes for a session, when it is first asked for."""
+        """The object of `Proxy(session=…)` for this session, made at its first use."""
         if self._state is None:
             self._state = self._engine.proxy.session_factory()
             if self._kept:
@@ -91,13 +91,13 @@ class Session:
         return self._editor
 
     def keep(self, *names: str) -> None:
-        """Has the conductor keep this session for the next instance of the proxy, which there is
-        when this one has failed or is replaced: there it has its `cwd`, what it `began` by, and
-        these members of its `state`, or all of them.
+        """Has the conductor keep this session for the next instance of the proxy, after a failure
+        or a new build. There the session has its `cwd`, its `began`, and these members of its
+        `state`, or all of them.
 
-        To be called when they have changed; what is the same costs nothing. The state is a
-        dataclass, or what there is without `Proxy(session=…)`, its members are JSON, or dataclasses
-        and sets of that. It is gone when the session is closed, and when the conductor ends.
+        Call it when they have changed; unchanged members cost nothing. The state is a
+        dataclass, or the default without `Proxy(session=…)`; its members are JSON, or dataclasses
+        and sets of JSON. It is gone when the session is closed, and when the conductor ends.
         Raises `TypeError` for other states.
         """
         held = {
@@ -139,7 +139,7 @@ class Session:
 
     def event(self, kind: str, said: str, data: Any = None) -> None:
         """Shows the client text that is an event of the conversation, too: a `walkthrough`, a
-        `comment`. `data`: what those who know the kind read instead, any JSON."""
+        `comment`. `data`: any JSON, for readers who know the kind."""
         meta = {EVENT: {"kind": kind, "data": data}}
         self.update(_TEXT, **self._engine.message_id(), content=text(said), _meta=meta)
 
@@ -149,9 +149,9 @@ class Session:
             self._engine.notify("p", "session/update", {"sessionId": self.id, "update": update})
 
     async def preload(self, conversation: Conversation) -> Turn:
-        """Tells the agent a conversation, so that it goes on from there; what it answered.
+        """Tells the agent a conversation, so that the agent goes on from there; the agent's answer.
 
-        For agents that take none in `session/new`: it is a hidden prompt, with the last 100,000
+        For agents that take no conversation in `session/new`: a hidden prompt has the last 100,000
         characters in words.
         """
         return await self.prompt(f"{TOLD}{in_words(conversation)}\n{END}", show=False)
@@ -162,34 +162,34 @@ class Session:
 
         It begins once nobody prompts there, or at once in a handler of the user's prompt that has
         not passed it on; until it ends, prompts of others wait. `show`: whether the client sees
-        what the agent says. What is asked of the user meanwhile, and what concerns the session
-        rather than the turn, the client always sees. Raises `Refused` without `prompt:within`.
+        the agent's words. The client always sees questions to the user, and updates of the session
+        as a whole. Raises `Refused` without `prompt:within`.
         """
         return OwnTurn(self._engine, self.id, show)
 
     async def prompt(self, *blocks: str | dict[str, Any] | Record, show: bool = True) -> Turn:
-        """A turn of one prompt: what the agent answered. What it says next to a prompt of the
-        user's that the proxy holds is parted from what was shown."""
+        """A turn of one prompt; the agent's answer. Its next words to a prompt of the
+        user's that the proxy holds are parted from the shown ones."""
         async with self.turn(show=show) as turn:
             return await turn.prompt(*blocks)
 
     async def rebind(self, to: SubSession | str | None) -> None:
-        """Has this session go on with the agent as another one, which the proxy has opened: what
-        the client does here is done there from now on, and the client hears of it as of this one.
-        None: it is itself again.
+        """Has this session go on with the agent as another session, which the proxy has opened. The
+        client's acts in this session happen there from now on, and the client hears of the other
+        session as of this one. None: this session is itself again.
 
-        The two change places: under the other's id the proxy then finds what this session was.
+        The two change places: under the other's id the proxy then finds the former session.
         Raises `Refused` without the right `prompt:unseen`, and for a session that is not its own.
         """
         id_ = to.id if isinstance(to, SubSession) else to or self.id
         await self._engine.serve("rebind", {"sessionId": self.id, "to": id_})
 
     async def use_agent(self, name: str = "") -> UsedAgent:
-        """Has this session go on with another agent of the chain; without a name it says which has
-        it.
+        """Has this session go on with another agent of the chain; without a name it returns the
+        present agent.
 
-        It takes a prompt of the user's that the proxy has not passed on. The new agent knows
-        nothing of what was said: see `in_words`. Raises `Refused` without the right `agent:NAME`,
+        It takes a prompt of the user's that the proxy has not passed on. The new agent does
+        not know the conversation: see `in_words`. Raises `Refused` without the right `agent:NAME`,
         and `ProxyError` where the agent does not take the session.
         """
         params = {"sessionId": self.id, **({"agent": name} if name else {})}
@@ -201,7 +201,7 @@ class Session:
 
 
 Asked = Callable[[Request], Any]
-"""Answers what the agent asks in a sub-session: a result, or an awaitable of one."""
+"""Answers a request of the agent in a sub-session: a result, or an awaitable of a result."""
 
 Seen = Callable[[Update], Any]
 """Takes each update of a turn as it comes."""
@@ -210,9 +210,9 @@ Seen = Callable[[Update], Any]
 class SubSession:
     """A session that the proxy opens with the agent; the client never hears of it.
 
-    `async with proxy.subsession(cwd="/project") as sub: answer = await sub.prompt("…")`. What the
-    agent asks in it (permissions, files) is refused, unless `on_request` answers it. When it is
-    left, the agent stops what it does there, and closes it where it can.
+    `async with proxy.subsession(cwd="/project") as sub: answer = await sub.prompt("…")`. The
+    agent's requests in it (permissions, files) are refused, unless `on_request` answers them. At
+    the end of the block the agent stops its work there, and closes the session where it can.
     """
 
     def __init__(
@@ -276,7 +276,7 @@ class SubSession:
         self._close()
 
     def _close(self) -> None:
-        """Ends it. What the agent still says in it is not shown to anybody."""
+        """Ends it. Nobody is shown later messages of the agent in it."""
         self._on_request = None
         self._withdraw()
         if self._running is not None and not self._running.over.done:
@@ -293,7 +293,7 @@ class SubSession:
     async def prompt(
         self, *blocks: str | dict[str, Any] | Record, on_update: Seen | None = None
     ) -> Turn:
-        """Prompts the agent with text or content blocks; what it answered. `on_update` gets each
+        """Prompts the agent with text or content blocks; the agent's answer. `on_update` gets each
         update as it comes."""
         running = self._running = Running()
         self._seen = on_update
@@ -317,7 +317,7 @@ class SubSession:
 
 
 def show(engine: Speaker, seen: Seen | None, update: Update) -> None:
-    """Calls `on_update` as a handler is called: what it does wrong is said in the log."""
+    """Calls `on_update` as a handler is called: the log has its mistakes."""
 
     async def called() -> None:
         found = seen(update) if seen is not None else None
@@ -329,8 +329,8 @@ def show(engine: Speaker, seen: Seen | None, update: Update) -> None:
 
 
 async def answered(on_request: Asked | None, request: Request) -> Any:
-    """The answer to what the agent asks in a session that is not the client's. Raises `ProxyError`
-    where nobody answers."""
+    """The answer to a request of the agent in a session that is not the client's. Raises
+    `ProxyError` where nobody answers."""
     if on_request is not None:
         answer = on_request(request)
         return await answer if isinstance(answer, Awaitable) else answer

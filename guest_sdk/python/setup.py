@@ -1,4 +1,4 @@
-"""What every proxy does of itself: it is initialized, and keeps count of sessions."""
+"""The own work of every proxy: it is initialized, and keeps count of sessions."""
 
 from __future__ import annotations
 

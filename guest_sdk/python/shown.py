@@ -1,4 +1,4 @@
-"""What a proxy shows beside the conversation, and what the user does with it."""
+"""Panels and comments of a proxy beside the conversation, and the user's acts on them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ANY: Final = ""
 
 @dataclass(frozen=True)
 class EditorEvent:
-    """Something that the user did with a panel or a comment."""
+    """An act of the user on a panel or a comment."""
 
     name: str
-    """What: `close`, or what the panel's own scripts call it."""
+    """`close`, or the name that the panel's own scripts give it."""
     data: Any
-    """What came with it, any JSON."""
+    """The data of the act, any JSON."""
     session: Session
-    """Where it is shown."""
+    """The session where it is shown."""
 
 
 F = TypeVar("F", bound=Callable[[EditorEvent], Any])
@@ -45,11 +45,11 @@ class Shown:
         self._handlers: dict[str, Callable[[Any], Any]] = {}
 
     def on(self, *names: str) -> Callable[[F], F]:
-        """Declares who hears of these events; without names, of all others: `@panel.on("click")`.
+        """Declares the handler of these events; without names, of all others: `@panel.on("click")`.
 
-        `handler(event)`, sync or async, gets an `EditorEvent`; what it returns, any JSON, is the
-        answer. The event `close`: the user has closed the panel, or resolved the comment. One
-        handler per name: a later one takes its place.
+        `handler(event)`, sync or async, gets an `EditorEvent`; its result, any JSON, is the
+        answer. The event `close`: the user has closed the panel, or resolved the comment. A
+        later handler of a name takes the place of the former.
         """
         for name in names:
             checked.said(name, "`on(…)`")
@@ -85,6 +85,6 @@ class Shown:
 
 
 async def called(handler: Callable[[Any], Any], argument: Any) -> Any:
-    """What a handler returns, sync or async."""
+    """The result of a handler, sync or async."""
     found = handler(argument)
     return await found if isinstance(found, Awaitable) else found

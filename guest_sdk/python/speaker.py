@@ -1,4 +1,4 @@
-"""What an engine says of its own: requests, notifications, services; and its background work."""
+"""The own messages of an engine: requests, notifications, services; and its background work."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Speaker:
         self.proxy = proxy
         proxy.used = True
         self.name: str = proxy.name
-        """What the proxy is called in its chain."""
+        """The name of the proxy in its chain."""
         self.lanes = Lanes()
         self.sessions: dict[str, Session] = {}
         self.kept: dict[str, Any] = {}
-        """What former lives have kept (`keep`)."""
+        """The members that former lives have kept (`keep`)."""
         self._out: list[str] = []
         self.loop = Loop(self)
         self._awaited: dict[tuple[str, str], Waiter[Any]] = {}
@@ -50,7 +50,7 @@ class Speaker:
         self.version: Any = None
         """The version of ACP that client and agent agreed on, if the proxy was shown it."""
         self.capabilities: Capabilities | None = None
-        """What the editor can show; None: the proxy was not shown `initialize`."""
+        """The abilities of the editor; None: the proxy was not shown `initialize`."""
         self.turns: dict[str, Running | Parting] = {}
         """Turns that the proxy has begun in sessions of the client, by session, and what parts
         those that are over from what comes next."""
@@ -153,7 +153,7 @@ class Speaker:
         return handling
 
     def message_id(self) -> dict[str, Any]:
-        """What says which message a chunk of the proxy's own is: version 2 demands it."""
+        """The members that name the message of the proxy's own chunk: version 2 demands them."""
         if self.version != 2:
             return {}
         return {"messageId": self.unique()}

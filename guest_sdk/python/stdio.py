@@ -20,10 +20,10 @@ _ran = False
 
 
 def run(proxy: Proxy[Any]) -> None:
-    """Serves until the input ends. In the sandbox, where the conductor runs the proxy, nothing.
+    """Serves until the input ends. Does nothing in the sandbox, where the conductor runs the proxy.
 
-    What the proxy prints goes to standard error, since standard output carries the protocol; and
-    `breakpoint()` talks to the terminal, since standard input carries it too.
+    Prints of the proxy go to standard error, since standard output carries the protocol.
+    `breakpoint()` talks to the terminal, since standard input carries the protocol too.
     """
     global _ran  # noqa: PLW0603 - a fact about the process
     if sys.platform == "wasi":

@@ -1,4 +1,4 @@
-"""What a proxy adds to a conversation that is asked for, or shown: `_conversation/…`."""
+"""Additions of a proxy to a conversation that is requested or shown: `_conversation/…`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def member(name: str) -> str:
 
 
 Adds = Callable[[Conversation, Session], Any]
-"""An author's function: what it returns of a conversation and its session is added to that."""
+"""An author's function of a conversation and its session; returns the addition."""
 
 
 def adding(function: Adds) -> Handler:
-    """The handler that adds what a function returns of a conversation, under the proxy's name."""
+    """The handler that adds a function's result to a conversation, under the proxy's name."""
 
     async def conversed(request: Any, following: Callable[[Any], Awaitable[Any]]) -> Any:
         result = await following(request)

@@ -28,12 +28,12 @@ class Waiter(Generic[T]):
         self._callbacks: list[Callable[[], None]] | None = None
 
     def resolve(self, value: T) -> None:
-        """It happened; whoever waits goes on with `value`."""
+        """The event has happened; all that wait go on with `value`."""
         self._value = value
         self._settle()
 
     def fail(self, error: BaseException) -> None:
-        """It failed; `error` is raised in whoever waits."""
+        """The event has failed; `error` is raised in all that wait."""
         self._error = error
         self._settle()
 
@@ -163,7 +163,7 @@ class Loop:
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.ready: deque[Task] = deque()
-        """Those that can."""
+        """The tasks that can run."""
 
     def start(self, coroutine: Coroutine[Any, Any, Any], context: Any = None) -> Task:
         """A task for the coroutine; it runs when `run` is called."""

@@ -1,4 +1,4 @@
-"""A function as an MCP tool: its schemas from its type hints, its result from what it returns."""
+"""A function as an MCP tool: its schemas from type hints, its result from the returned value."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 When = Callable[["Session | None"], bool]
-"""Whether something is there for a session; it is asked each time a list is."""
+"""Whether a session has something; asked each time a list is requested."""
 
 
 class Tool:
-    """One tool. Raises `TypeError` for a name no agent takes, and as `Parameters` does."""
+    """A tool. Raises `TypeError` for a name no agent takes, and as `Parameters` does."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Tool:
     async def call(self, engine: Engine, given: dict[str, Any], call: Call) -> dict[str, Any]:
         """Calls it; the result of `tools/call`.
 
-        Whatever fails is for the model to know, which may try otherwise: arguments that do not
-        fit, what the conductor refused, and mistakes of the author's, which are logged too.
+        The model learns of each failure, and may try otherwise: arguments that do not
+        fit, refusals of the conductor, and mistakes of the author's, which are logged too.
         """
         try:
             arguments = self.parameters.values({"arguments": given} if self._whole else given)

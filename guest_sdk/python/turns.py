@@ -1,4 +1,4 @@
-"""Turns that the proxy begins itself, and what of them the client is shown."""
+"""Turns that the proxy begins itself, and the parts of them that the client sees."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ _TOOLS: Final = ("tool_call", "tool_call_update", "tool_call_content_chunk")
 _CHUNK: Final = "agent_message_chunk"
 _MESSAGE: Final = "agent_message"
 _TEXTS: Final = (_CHUNK, _MESSAGE, "agent_thought_chunk", "agent_thought")
-"""What a proxy may tag: of other updates a policy lets it change nothing."""
+"""The updates that a proxy may tag: a policy lets it change no others."""
 
 
 class Turn:
-    """What the agent said to one prompt of the proxy's own."""
+    """The agent's answer to a prompt of the proxy's own."""
 
     __slots__ = ("stop_reason", "text", "updates")
 
     def __init__(self, text: str, stop_reason: str, updates: list[Record]) -> None:
         self.text = text
-        """All it said, joined."""
+        """All words of the agent, joined."""
         self.stop_reason = stop_reason
         self.updates = updates
         """Everything it sent, in order: tool calls, thoughts, plans."""
 
 
 class Parting:
-    """Parts what the agent says next from what it said before, where nothing else does.
+    """Parts the agent's next words from its earlier words, where nothing else does.
 
-    Both are shown to the client one after the other. Where chunks say which message they are of,
-    that parts them; elsewhere the next one begins a paragraph.
+    The client sees both in a row. Chunks that name their message part them; elsewhere the next
+    words begin a paragraph.
     """
 
     __slots__ = ("_lead",)
 
     def __init__(self, tail: str) -> None:
-        """`tail`: the last two characters of what was said; empty: nothing is to be parted."""
+        """`tail`: the last two characters of the earlier words; empty: nothing is to be parted."""
         self._lead = "\n\n"[len(tail) - len(tail.rstrip("\n")) :] if tail else ""
 
     @property
@@ -96,8 +96,8 @@ class Running:
         former: Parting | None = None,
         meta: dict[str, Any] | None = None,
     ) -> None:
-        """`nests`: it is part of a turn of the user's. `former`: what is left of the one before.
-        `meta`: what texts of it that are shown have in `_meta`."""
+        """`nests`: it is part of a turn of the user's. `former`: the rest of the turn before.
+        `meta`: the members of `_meta` in its shown texts."""
         self._show = show
         self._meta = meta
         self._nests = nests
@@ -144,11 +144,11 @@ class Running:
         return self._former.heard(update)
 
     def parting(self) -> Parting:
-        """What parts it from what the agent says next."""
+        """The mark that parts this turn from the agent's next words."""
         return Parting(self._tail) if self._tail else self._former
 
     def turn(self) -> Turn:
-        """What it came to."""
+        """The finished turn."""
         said = "".join(map(_said, self.updates))
         return Turn(said, self.over.result(), self.updates)
 
@@ -219,10 +219,10 @@ class OwnTurn:
         self._engine.notify("c", "turn/end", {"turn": self._id})
 
     async def prompt(self, *blocks: str | dict[str, Any] | Record) -> Turn:
-        """Prompts the agent, with text or content blocks; what it answered.
+        """Prompts the agent, with text or content blocks; the agent's answer.
 
         Raises `Cancelled` where the user has cancelled an earlier prompt of the turn: the turn is
-        over, and this one is not sent.
+        over, and this prompt is not sent.
         """
         if self._cancelled or self._left:
             raise Cancelled

@@ -1,7 +1,7 @@
 """The dialect `acp` on one connection, put into lines of `channel/1` and back.
 
-A proxy that is a process, or lives in the conductor's, has one connection for both neighbours:
-what concerns the successor is wrapped in `proxy/successor`, what concerns the conductor is named
+A proxy that is a process, or lives in the conductor's, has one connection for both neighbours.
+Messages of the successor are wrapped in `proxy/successor`, messages of the conductor are named
 `_conductor/…` (docs/architecture.md, "Dialects"). The engine behind it sees sides instead.
 
 Ids go through as the engine writes them: the conductor's requests and the proxy's run in opposite
