@@ -24,7 +24,7 @@ def test_the_bundled_components_that_need_a_setting() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.proves("any other says at every start")
+@pytest.mark.proves("any other component says at")
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize(("name", "needed"), IDLE)
 def test_it_says_so_and_passes_everything_on(name: str, needed: list[str]) -> None:

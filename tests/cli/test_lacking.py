@@ -144,7 +144,7 @@ def test_what_is_agreed_to_starts_until_it_is_not(here: Path) -> None:
     assert exec_(here, "./guard").code == 2
 
 
-@pytest.mark.proves("any other says at every start")
+@pytest.mark.proves("any other component says at")
 def test_what_fails_open_says_what_it_lacks_at_every_start(here: Path) -> None:
     guard(here / "guard", "open")
     for _ in range(2):

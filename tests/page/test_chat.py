@@ -60,7 +60,7 @@ def question(chat: dict[str, Any]) -> Any:
     return next(iter(chat["questions"]), None)
 
 
-@pytest.mark.proves("who has not the secret, or asks")
+@pytest.mark.proves("a stranger without the secret")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

@@ -43,7 +43,7 @@ def test_what_it_answers_holds_nothing_of_other_sites(viewed: Viewed) -> None:
     assert headers["cache-control"] == "no-store"
 
 
-@pytest.mark.proves("who has not the secret, or asks")
+@pytest.mark.proves("a stranger without the secret")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

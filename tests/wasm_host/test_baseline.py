@@ -127,7 +127,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.proves("a process beside it that compiles")
+@pytest.mark.proves("a process beside it, which")
 @pytest.mark.parametrize("how", ["ends", "hangs"])
 def test_what_is_done_later_has_low_priority_and_ends_with_the_host(how: str) -> None:
     reader, writer = os.pipe()

@@ -73,7 +73,7 @@ def prey(tmp_path: Path) -> Iterator[Prey]:
     os.close(writing)
 
 
-@pytest.mark.proves("around the process of guests", "native code in it can open no")
+@pytest.mark.proves("around the process of guests", "native code in it opens")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_sealed_process_cannot(name: str, prey: Prey) -> None:
     outcome = prey.attack("sealed", name)
@@ -83,7 +83,7 @@ def test_a_sealed_process_cannot(name: str, prey: Prey) -> None:
     assert (prey.folder / "victim").read_text() == "intact"
 
 
-@pytest.mark.proves("native code in it can open no")
+@pytest.mark.proves("native code in it opens")
 @pytest.mark.parametrize("name", SETTLED)
 def test_a_settled_process_cannot(name: str, prey: Prey) -> None:
     assert prey.attack("settled", name) == f"refused: {SETTLED[name].sealed}"
