@@ -51,10 +51,9 @@ class Channel:
             raise ValueError("a message is one line")
         self._send(line)
 
-    def _put(self, data: bytes) -> None:
-        for line in data.split(b"\n")[:-1]:
-            self._lines.append(line)
-        self.waiting += len(data)
+    def _put(self, lines: list[bytes]) -> None:
+        self._lines += lines
+        self.waiting += sum(map(len, lines)) + len(lines)
         self._arrived.set()
 
     def _finish(self) -> None:
@@ -91,7 +90,7 @@ class MemoryTransport:
 
     def write(self, data: bytes) -> None:
         """Queues whole lines."""
-        self._channel._put(data)
+        self._channel._put(data.split(b"\n")[:-1])
 
     @property
     def buffered(self) -> int:

@@ -51,8 +51,8 @@ class RemoteChannel(Channel):
     # -- reports of the transport -----------------------------------------------------------------
 
     def received(self, frames: list[bytes]) -> None:
-        """Lines came."""
-        self._put(b"".join(frame + b"\n" for frame in frames))
+        """Messages came."""
+        self._put(frames)
         if self.waiting > _HIGH and not self._paused:
             self._paused = True
             self._transport.pause()
