@@ -126,7 +126,9 @@ class Answers(Part):
             return found
         some = islice(requests.sent.values(), _LOOKED_AT)
         open_ = (one.method for one in some if one.wanted)
-        self._exchange.log("warning", peer, jsonrpc.dropped(key, open_))
+        # Cancelled requests are forgotten: the late answer to one is no fault of its component.
+        level = "debug" if requests.lost and not trusted else "warning"
+        self._exchange.log(level, peer, jsonrpc.dropped(key, open_))
         return None
 
     def _may_be_meant(self, lane: Lane, pending: Visit, message: Message) -> bool:

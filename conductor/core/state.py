@@ -505,9 +505,8 @@ class IdSpace(msgspec.Struct, eq=False):
         self.sent[id_] = self._ignored[id_] = pending
         if len(self._ignored) > _MOST_IGNORED:
             oldest = next(iter(self._ignored))
-            self.lost, pending = True, self._ignored.pop(oldest)
-            if self.sent.get(oldest) is pending:
-                del self.sent[oldest]
+            if self.sent.get(oldest) is self._ignored.pop(oldest):
+                self.lose(oldest)
 
 
 class Next(Enum):

@@ -18,6 +18,7 @@ from tests.harness.router.policed import (
     PROMPT,
     V1,
     Hole,
+    Noted,
     Playbook,
     broke,
     cancel,
@@ -305,11 +306,21 @@ def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -
         for asked in "abc":
             copied(pb, asked)
         pb >> ("g", "p", result(Hole("g-b"), 1))
-        pb >> ("g", "p", result(Hole("g-a"), 1))
-        skip(pb)  # noted as the answer to nothing that is open
+        pb >> ("g", "p", result(Hole("g-a"), 1)) << Noted("debug", "g", "answer dropped")
         copied(pb, "d")
         copied(pb, "e")
         assert len(pb.router.peers["g"].p.requests.sent) == 2
+
+
+def test_answers_to_nothing_are_its_fault_if_it_has_answered_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conductor.core.state._MOST_IGNORED", 2)
+    with chain(profile="observer") as pb:
+        for asked in "abcd":
+            copied(pb, asked)
+            pb >> ("g", "p", result(Hole(f"g-{asked}"), 1))
+        pb >> ("g", "p", result(Hole("g-a"), 1)) << Noted("warning", "g", "answer dropped")
 
 
 @pytest.mark.proves("copies that an observer drops")
