@@ -10,7 +10,7 @@ from conductor.core.component import HOLD_INITIALIZE, newcomer
 from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, begin_acp, component, request, result
-from tests.harness.router.policed import broke, guest, trusted
+from tests.harness.router.policed import broke, guest, skip, trusted
 
 GONE = Closure("it has failed", data={})
 AGENT = Component("agent", "agent `agent`")
@@ -62,6 +62,17 @@ def test_a_guest_that_never_takes_its_role_holds_up_no_other_components(profile:
         pb >> ("g", "s", request("f", "initialize", V1)) << ("g", "s", result("f", OK))
         pb >> ("g", "p", result(Hole("g"), OK))
         assert pb.router.quiet()
+
+
+@pytest.mark.parametrize("profile", ["full", "context", "observer"])
+@pytest.mark.parametrize("kind", ["scp", None])
+def test_nothing_waits_for_a_guest_that_cannot_be_written_to(
+    profile: str, kind: str | None
+) -> None:
+    with Playbook(Router([guest(profile=profile, kind=kind), AGENT])) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        skip(pb)
+        pb.wake(HOLD_INITIALIZE) << Silent("g", "initialize", HOLD_INITIALIZE)
 
 
 def test_nobody_can_answer_before_those_behind_it() -> None:

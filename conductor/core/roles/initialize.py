@@ -479,8 +479,9 @@ def is_waited_for(peer: Peer) -> bool:
 
 def _must_take_role(peer: Peer) -> bool:
     """Whether a component counts as ended if it does not take its role; also in a host that was
-    started again itself."""
-    return peer.restarting or peer.component.program or bool(peer.component.instance)
+    started again itself. A component that cannot be written to before would hold messages."""
+    component = peer.component
+    return peer.restarting or component.program or bool(component.instance) or not peer.ready
 
 
 def _patience(peer: Peer) -> float:

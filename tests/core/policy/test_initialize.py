@@ -215,6 +215,26 @@ def test_one_asked_to_launch_its_successor_may_not_answer_in_the_agents_place(
         pb >> ("agent", result(1, ANSWER)) << ("client", result("i", ANSWER))
 
 
+def test_one_that_never_initializes_the_successor_it_has_launched_may_neither() -> None:
+    """It is ready all the same: what is for it does not wait."""
+    with before(profile="full", kind="scp") as pb:
+        pb >> ("client", request("i", "initialize", ASKED))
+        pb << ("g", request(1, "initialize", Hole("offer")))
+        flag = {"symposium": {"version": "1.0", "proxy": True}}
+        answer = {"protocolVersion": 1, "agentCapabilities": {"_meta": flag}}
+        pb >> ("g", result(1, answer)) << Listen("g")
+        pb >> (lambda r: r.listening("g", b"{}"))
+        pb << ("g", request(2, "_scp/proxy", {"servers": [{}]}))
+        pb >> ("g", result(2, {}))
+        pb >> (lambda r: r.not_launching("g"))
+        pb << Noted("warning", "g", "without forwarding it")
+        lacks(pb, "answer", "initialize")
+        pb << ("agent", request(1, "initialize", ASKED))
+        pb >> ("agent", result(1, ANSWER)) << ("client", result("i", ANSWER))
+        pb >> ("client", request("n", "session/new", {"cwd": "/"}))
+        pb << ("g", request(3, "session/new", {"cwd": "/"}))
+
+
 def test_it_may_not_claim_more_than_the_client_said() -> None:
     with before(profile="full") as pb:
         given(pb)
