@@ -123,7 +123,7 @@ def limits() -> str:
         )
         for one in TABLE
     ]
-    return table(("limit", "default", "kept by", "bounds", "what is over"), rows)
+    return table(("limit", "default", "kept by", "bounds", "excess"), rows)
 
 
 def _default(one: Limit) -> str:
