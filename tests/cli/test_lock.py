@@ -152,35 +152,8 @@ def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(her
     assert "p (./p.wasm):\n  |     digest: sha256:" in json.loads(ran.out)["error"]["message"]
 
 
-def test_more_is_refused_and_less_is_not(here: Path) -> None:
-    """Each kind of more and less: `tests/spec/lock/test_lock.py`."""
-    less, more = "./p.wasm,memory=16MiB", "./p.wasm,only=full+clock,on_failure=bypass"
-    lock(here, less, "demo")
-    said = ("rights: + full (command line),", "on_failure: restart → bypass",
-            "limits.memory_bytes: 16 MiB → 64 MiB")  # fmt: skip
-    locked(here, more, "demo").assert_error(2, "  p (./p.wasm):\n", *said)
-    lock(here, more.replace("=bypass", "=restart+bypass"), "demo")
-    ran = locked(here, less, "demo")
-    assert (ran.code, ran.out) == (0, "hi\n"), ran
-
-
 def test_a_lock_needs_components(here: Path) -> None:
     conductor("lock", cwd=here).assert_error(2, "nothing to lock", "conductor lock COMPONENT…")
-
-
-def test_other_components_are_refused(here: Path) -> None:
-    lock(here, "datetime", "./p.wasm", "demo")
-    ran = locked(here, "datetime", "passthrough", "demo")
-    ran.assert_error(2, "  components:\n", "- p (./p.wasm), module", "+ passthrough, bundled")
-
-
-def test_isolation_may_be_stricter_not_laxer(here: Path) -> None:
-    lock(here, "./p.wasm", "demo")
-    assert locked(here, "-c", "isolation=separate", "./p.wasm", "demo").code == 0
-    ran = locked(here, "-c", "isolation=inline", "./p.wasm", "demo")
-    ran.assert_error(2, "isolation: process → inline")
-    lock(here, "-c", "isolation=inline", "./p.wasm", "demo")
-    assert locked(here, "-c", "isolation=inline", "./p.wasm", "demo").code == 0
 
 
 def test_a_command_is_held_to_its_program_and_script_and_arguments(here: Path) -> None:

@@ -16,7 +16,7 @@ from conductor import installation
 from conductor.spec.paths import components_folder
 from tests.e2e.actors.mcp_component import tool
 from tests.harness.process.client import Client
-from tests.harness.process.command import Ran, conductor, environment
+from tests.harness.process.command import Ran, environment
 from tests.harness.process.managed import CONTACT, Machine
 from tests.places import DEADLINE, ROOT
 
@@ -501,18 +501,6 @@ def test_tools_that_change_are_left_out(machine: Machine) -> None:
     assert "tools/more" in shown_tools(machine, offers)
 
 
-def test_sandbox_and_hardening(machine: Machine) -> None:
-    machine.allow("require-sandbox = true\nrequire-hardening = true")
-    refused = machine.prompt("python -c pass", "demo")
-    machine.refuses(refused, "require-sandbox")
-    machine.refuses(
-        machine.conductor("exec", "-c", "isolation=inline", "./p.wasm", "demo", "-p", "hi"),
-        "require-hardening",
-    )
-    ran = machine.prompt("py:os:getcwd", "demo")
-    ran.assert_error(2, "no `py:` component runs under the managed policy", f"ask {CONTACT}")
-
-
 @pytest.mark.proves("a refusal names the rule and")
 def test_the_editor_is_told_too(machine: Machine) -> None:
     machine.allow("components = []")
@@ -599,7 +587,3 @@ def test_without_a_policy_nothing_of_it_is_loaded(tmp_path: Path) -> None:
         capture_output=True, text=True, cwd=ROOT, env=environment(), check=True,
     )  # fmt: skip
     assert done.stdout.split() == []
-
-
-def test_without_a_policy_all_is_as_before() -> None:
-    ok(conductor("exec", "demo", "-p", "hi"))

@@ -247,9 +247,3 @@ def test_a_chain_without_components_is_one_error(here: Place) -> None:
     ran.assert_error(2, "the chain has no component, and needs an agent", "`demo`")
     assert here.run("exec", "empty", "demo", "-p", "hi").out == "hi\n"
     here.run("lock", "empty").assert_error(2, "the chain has no component, and needs an agent")
-
-
-def test_a_chain_that_names_itself_is_one_error(here: Place) -> None:
-    here.user('[chains.a]\ncomponents = ["b"]\n[chains.b]\ncomponents = ["datetime", "a"]\n')
-    ran = here.run("exec", "a", "demo", "-p", "hi")
-    ran.assert_error(2, f"{here.user_file}, line 1: the chain `a` names itself: a → b → a")

@@ -197,18 +197,6 @@ def test_a_cancellation() -> None:
     calls.take("cancel")
 
 
-def test_five_files_know_of_cancellations() -> None:
-    """A reader who misses one looks into these alone. Two more have a rule of their own: copies,
-    and how long an answer may be held."""
-    known = {name.partition(":")[0] for name in steps("cancel")}
-    assert len(known) == 5
-    touch = re.compile(r"[.]cancelled\b|cancel_hop\(|writer[.]cancel\(")
-    core = (ROOT / "conductor" / "core").rglob("*.py")
-    found = {path for path in core if touch.search(path.read_text(encoding="utf-8"))}
-    others = {path.relative_to(ROOT).as_posix() for path in found} - known
-    assert others == {f"conductor/core/policy/{name}.py" for name in ("observers", "held_requests")}
-
-
 def test_by_the_shortcut(child: tuple[Segment, _Lines]) -> None:
     segment, output = child
     calls = Calls()

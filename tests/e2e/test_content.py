@@ -4,7 +4,6 @@ An agent that takes text alone and does not stream; an exchange within a turn; a
 components get as a reference.
 """
 
-import hashlib
 import json
 import os
 import sys
@@ -145,30 +144,3 @@ def test_an_exchange_within_a_turn_is_tagged(rig: Rig, form: str, version: int) 
     assert chain.finish() == 0
     shown = conductor("log", "show", str(trace), "--all").out
     assert "┆ says   Review: looks good" in shown
-
-
-def test_a_long_text_is_a_reference_to_those_who_want_it_so(rig: Rig) -> None:
-    dialects = {"X1": "acp", "X2": "sdk", "X3": "sacp", "X4": "pacp", "X5": "scp"}
-    proxies = [
-        json.dumps({**json.loads(rig.x(name, dialect=dialect)), "limit.text_bytes": "64KiB"})
-        for name, dialect in dialects.items()
-    ]
-    guests = ("passthrough,limit.text_bytes=64KiB", "datetime,limit.text_bytes=64KiB,message=64KiB")
-    inside = "py:tests.e2e.actors.recording_proxy:in_process,dialect=acp,limit.text_bytes=64KiB"
-    chain = rig.agent(*guests, *proxies, inside, rig.demo(), RECORDING_PROXY='["--mark", "m"]')
-    session = chain.begin()
-    long = 'an "Ω"\n' * 40_000
-    params = {"sessionId": session, "prompt": [{"type": "text", "text": long}]}
-    answer = chain.request("session/prompt", params)
-    assert answer.get("result") == {"stopReason": "end_turn"}, f"{answer}{chain.story()}"[:5000]
-    digest = hashlib.sha256(long.encode()).hexdigest()
-    reference = f'"conductor-payload:sha256:{digest}:{len(long.encode())}"'.encode()
-    for name in dialects:
-        (got,) = [one.raw for one in rig.log(name, "in") if b"session/prompt" in one.raw]
-        assert reference in got
-        assert len(got) < 4096
-    (prompt,) = [one.frame for one in rig.log("A", "in") if b"session/prompt" in one.raw]
-    texts = [block["text"] for block in prompt["params"]["prompt"]]
-    assert long in texts
-    assert any("<current-date" in text for text in texts)
-    assert chain.finish() == 0

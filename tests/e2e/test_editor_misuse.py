@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.e2e.test_editor import ALL, COMMENT, SHOW, ask, code, done, events, run, shower
-from tests.harness.process.client import Json, Refusal
+from tests.e2e.test_editor import ALL, COMMENT, SHOW, ask, done, events, run, shower
+from tests.harness.process.client import Json
 from tests.harness.process.rig import Chain, Rig
 
 pytestmark = pytest.mark.usefixtures("python_guest")
@@ -30,35 +30,6 @@ def behind(chain: Chain, session: str, method: str, **params: object) -> Json:
     chain.until(lambda: len(chain.seen("_told")) > before, "what came of it")
     told: Json = chain.seen("_told")[before]["params"]
     return told
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_what_another_shows_is_that_ones(rig: Rig, version: int) -> None:
-    second = shower("program", "Y")
-    chain = run(rig, shower("program"), second, rig.demo(), shows=ALL, version=version)
-    chain.serves |= {SHOW: done, COMMENT: done}
-    session = chain.new_session()
-    ask(chain, session, "html_panel/show", **PANEL)
-    place = {"id": "c", "url": "file:///a.py", "start": {"line": 1}}
-    ask(chain, session, "file_comment/show", **place, text="?", can_reply=True)
-    for method, params in (
-        ("html_panel/show", {**PANEL, "contents": "mine"}),
-        ("html_panel/get", {"id": "w"}),
-        ("html_panel/clear", {"id": "w"}),
-        ("file_comment/show", {**place, "text": "mine"}),
-        ("file_comment/get", {"id": "c"}),
-        ("file_comment/clear", {"id": "c"}),
-        ("file_comment/reply", {"id": "c", "text": "I speak for X"}),
-    ):
-        refused = behind(chain, session, method, **params)
-        assert refused["error"]["code"] == -32600, method
-        assert f"`{params['id']}` is of `X`, not of `Y`" in refused["error"]["message"]
-    assert len(chain.seen(SHOW)) == len(chain.seen(COMMENT)) == 1
-    named = {"sessionId": session, "id": "w", "name": "click"}
-    assert chain.request(EVENT, named)["result"] == {"n": 1}
-    assert len(events(chain, session)) == 1
-    still_works(chain, session)
-    assert chain.finish() == 0
 
 
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
@@ -90,17 +61,6 @@ def test_without_the_grant_a_sandboxed_component_shows_nothing(rig: Rig) -> None
     assert chain.finish() == 0
 
 
-def test_a_panel_that_is_too_large_is_refused_by_name(rig: Rig) -> None:
-    chain = run(rig, shower("program"), rig.demo(), shows=ALL)
-    chain.serves |= {SHOW: done}
-    session = chain.new_session()
-    refused = ask(chain, session, "html_panel/show", **{**PANEL, "contents": "x" * (1 << 20)})
-    assert "a panel has at most 1048576 bytes; this of `X`" in refused["error"]["message"]
-    assert not chain.seen(SHOW)
-    assert ask(chain, session, "html_panel/show", **PANEL) == {"result": {"shown": "panel"}}
-    assert chain.finish() == 0
-
-
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
 def test_an_editor_leaves_with_panels_open(rig: Rig, form: str) -> None:
     chain = run(rig, shower(form), rig.demo(), shows=ALL)
@@ -120,49 +80,6 @@ def test_an_editor_that_owes_an_answer_leaves(rig: Rig) -> None:
     chain.finish()
     assert not [one for one in chain.answers(waiting) if "result" in one]
     assert rig.leftovers(chain) == []
-
-
-@pytest.mark.parametrize("answer", ["null", '"yes"', "[1]", '{"shown": "text"}'])
-def test_whatever_an_editor_answers_a_panel_is_shown(rig: Rig, answer: str) -> None:
-    chain = run(rig, shower("in process"), rig.demo(), shows=ALL)
-    chain.serves |= {SHOW: lambda _: json.loads(answer)}
-    session = chain.new_session()
-    assert ask(chain, session, "html_panel/show", **PANEL) == {"result": {"shown": "panel"}}
-    assert ask(chain, session, "html_panel/get", id="w") == {"result": "x"}
-    still_works(chain, session)
-    assert chain.finish() == 0
-
-
-def test_an_editor_that_speaks_nonsense_hears_what_is_wrong(rig: Rig) -> None:
-    chain = run(rig, shower("in process"), rig.demo(), shows=ALL)
-
-    def refuses(_: Json) -> Json:
-        raise Refusal('{"code": -32000, "message": "no room"}')
-
-    chain.serves |= {SHOW: refuses, COMMENT: done}
-    session = chain.new_session()
-    refused = ask(chain, session, "html_panel/show", **PANEL)
-    assert refused["error"] == {"code": -32000, "message": "no room"}
-    assert ask(chain, session, "html_panel/get", id="w") == {"result": None}
-    place = {"id": "c", "url": "file:///a.py", "start": {"line": 1}}
-    ask(chain, session, "file_comment/show", **place, text="?", can_reply=True)
-    named = {"sessionId": session, "id": "c"}
-    for method, params in (
-        (EVENT, {**named, "name": "click"}),
-        (EVENT, {}),
-        (EVENT, [1]),
-        ("_scp/file_comment/event", named),
-        ("_scp/file_comment/event", {**named, "name": 3}),
-        ("_scp/file_comment/event", {"id": "c", "sessionId": "nobody's", "name": "x"}),
-        (REPLY, named),
-        (REPLY, {**named, "text": 3}),
-    ):
-        assert code(chain.request(method, params)) == -32602, (method, params)
-    chain.notify(REPLY, {**named, "text": "a notification reaches nobody"})
-    chain.send({"jsonrpc": "2.0", "id": 99999, "result": {}})  # an answer to nothing
-    assert events(chain, session) == []
-    still_works(chain, session)
-    assert chain.finish() == 0
 
 
 def test_an_event_in_an_array_is_looked_at_as_well(rig: Rig) -> None:

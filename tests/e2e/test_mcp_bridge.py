@@ -73,16 +73,6 @@ def test_every_generation_by_every_way(rig: Rig, generation: str, kind: str) -> 
         assert len(closed) == len(opened)
 
 
-def test_native_servers_pass_unchanged(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--acp"))
-    chain.initialize()
-    other = {"name": "filesystem", "command": "/bin/fs", "args": [], "env": []}
-    session = chain.new_session(mcpServers=[other])
-    assert servers(rig) == [other, {"type": "acp", "name": "tools", "serverId": "id-of-tools"}]
-    assert chain.prompt(session, '/call tools echo {"text":"native"}') == "native"
-    assert chain.finish() == 0
-
-
 def test_the_agent_never_sees_acp(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
     session = chain.begin()
@@ -163,42 +153,6 @@ def test_a_sandboxed_module_gives_tools(rig: Rig, kind: str, mode: str) -> None:
     assert not rig.leftovers(chain)
 
 
-def test_several_sessions_and_servers(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "sacp", "one"), proxy(rig, "sdk-2", "two"), rig.demo("--no-http"))
-    first = chain.begin()
-    second = chain.new_session()
-    for session in (first, second):
-        for name in ("one", "two"):
-            text = f"{session} {name}"
-            said = chain.prompt(session, f"/call {name} echo {json.dumps({'text': text})}")
-            assert said == text
-    connects = [one for one in heard(rig, "one") if one["method"] == "_mcp/connect"]
-    assert [one["params"]["session_id"] for one in connects] == [first, second]
-    assert chain.finish() == 0
-
-
-def test_a_component_that_dies_is_named(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--no-http"))
-    session = chain.begin()
-    id_ = chain.start_prompt(session, '/call tools echo {"text":"/die"}')
-    answer = chain.answer(id_)
-    said = "".join(chain.texts(session)) + json.dumps(answer)
-    assert "tools" in said
-    assert "exited with code 7" in said
-    assert chain.exit_code() == 1
-    assert not rig.leftovers(chain)
-
-
-def test_names_that_collide_are_told_apart(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "stateless"), "tools-demo", rig.demo())
-    chain.initialize()
-    taken = {"name": "tools", "command": "/bin/fs", "args": [], "env": []}
-    chain.new_session(mcpServers=[taken])
-    assert [one["name"] for one in servers(rig)] == ["tools", "tools-2", "tools-demo"]
-    assert servers(rig)[0] == taken
-    assert chain.finish() == 0
-
-
 @pytest.mark.proves("from MCP clients to the conductor")
 def test_secrets_are_in_no_trace(rig: Rig) -> None:
     trace = rig.folder / "trace.jsons"
@@ -235,17 +189,6 @@ def _serve(params: Json) -> Json:
     }
     result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     return {"result": {**result, **results[params["method"]]}}
-
-
-@pytest.mark.parametrize("kind", ["stdio"])
-def test_a_result_of_20_mb_passes(rig: Rig, kind: str) -> None:
-    chain = rig.agent(
-        proxy(rig, "stateless"), rig.demo(log=False), options=("-c", f"mcp-bridge={kind}")
-    )
-    session = chain.begin()
-    text = "x" * 20_000_000
-    assert chain.prompt(session, f"/call tools echo {json.dumps({'text': text})}") == text
-    assert chain.finish() == 0
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http", "acp"])

@@ -6,7 +6,6 @@ Each attacker is one Python file, as a sandboxed guest and as a policed program.
 
 import json
 import sys
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -63,12 +62,6 @@ AGAIN: Final = """
     for _ in range(20):
         answer = await following(request)
     return answer
-"""
-TOLD: Final = """
-    params = {"sessionId": request.params["sessionId"], "prompt": [{"type": "text", "text": "own"}]}
-    for _ in range(40):
-        proxy.tell_agent("session/prompt", **params)
-    return await following(request)
 """
 OPENS: Final = """
     while True:
@@ -285,16 +278,6 @@ def test_asking_again_and_again(rig: Rig, kind: str) -> None:
     assert len(prompts(rig)) <= 1 + len(names) * MOST_RETRIES
 
 
-@KINDS
-def test_a_prompt_is_no_notification(rig: Rig, kind: str) -> None:
-    chain = begin(rig, attacker(rig, "evil", TOLD, kind))
-    session = chain.new_session()
-    assert chain.prompt(session, "hello") == "hello"
-    assert chain.finish() == 0
-    assert prompts(rig) == ["hello"]
-    assert "may not send `session/prompt` as a notification" in chain.stderr
-
-
 @pytest.mark.proves("a component has one account for")
 def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
     """It is started again, and what it held goes on as it was given."""
@@ -408,18 +391,6 @@ def test_what_is_held_for_too_long_goes_on(rig: Rig, body: str, fails: str, kind
 # -- an agent that falls silent --------------------------------------------------------------------
 
 
-def test_a_turn_in_which_nothing_moves_is_ended_by_name(rig: Rig) -> None:
-    agent = json.dumps({**json.loads(rig.demo()), "quiet": "3s"})
-    chain = begin(rig, "passthrough", agent)
-    session = chain.new_session()
-    error = chain.answer(chain.start_prompt(session, "/hang"))["error"]
-    assert "nothing came from agent `A`" in error["message"]
-    assert "hint: raise its `quiet=3`" in error["message"]
-    rig.until_heard("A", b'"session/cancel"')
-    assert chain.prompt(session, "/echo on") == "on"
-    assert chain.finish() == 0
-
-
 def test_in_version_2_a_notice_says_so_and_the_session_is_idle(rig: Rig) -> None:
     agent = json.dumps({**json.loads(rig.demo()), "quiet": "2s"})
     chain = rig.agent("passthrough", agent)
@@ -461,7 +432,3 @@ def test_a_list_of_sessions_is_the_agents(
     else:
         assert listed == []
     assert chain.finish() == 0
-
-
-def test_the_folder_of_the_rig_holds_what_programs_import() -> None:
-    assert (Path(PACKAGE.parent) / "guest_sdk" / "python").is_dir()

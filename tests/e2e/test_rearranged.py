@@ -154,35 +154,6 @@ def test_a_turn_is_over_before_the_chain_changes(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_the_newest_list_counts(rig: Rig) -> None:
-    """A change that waits for a turn gives way to the next one."""
-    x, y = rig.x("X", "--mark", "x"), rig.x("Y", "--mark", "y")
-    changing = Changing(rig, [rig.demo()])
-    chain = changing.chain
-    session = initialize(chain)
-    turn = chain.start_prompt(session, "/hang")
-    changing.ask(x, rig.demo())
-    rig.until_heard("X", b"initialize")
-    changing.ask(y, rig.demo())
-    rig.until_heard("Y", b"initialize")
-    chain.notify("session/cancel", {"sessionId": session})
-    chain.answer(turn)
-    chain.until_stderr(NOW)
-    assert heard(rig, chain, session) == ["y", "hi"]
-    assert "X: added" not in chain.stderr
-    assert chain.finish() == 0
-    assert rig.leftovers(chain) == []
-
-
-def test_a_chain_changes_before_its_client_has_come(rig: Rig) -> None:
-    changing = Changing(rig, [rig.x("X"), rig.demo()])
-    assert "error" in changing.chain.request("_x")  # it runs
-    changing.change("datetime", rig.x("Y", "--mark", "y"), rig.demo())
-    session = initialize(changing.chain)
-    assert heard(rig, changing.chain, session) == ["y", DATE, "hi"]
-    assert changing.chain.finish() == 0
-
-
 def test_a_watched_configuration_changes_the_chain(rig: Rig) -> None:
     changing = Changing(rig, [rig.demo()], "--reload")
     chain = changing.chain
@@ -235,17 +206,6 @@ def test_the_agent_stays_as_it_is(rig: Rig) -> None:
     chain.until_stderr("the agent `A` stays as it is: it cannot change while it runs")
     assert heard(rig, chain, session) == ["x", "hi"]
     assert chain.finish() == 0
-
-
-def test_a_proxy_that_launched_its_successor_stays(rig: Rig) -> None:
-    changing = Changing(rig, [rig.x("X", "--mark", "x", dialect="scp"), rig.demo()])
-    chain = changing.chain
-    session = initialize(chain)
-    changing.change(rig.demo(), until=KEPT)
-    chain.until_stderr("`X` has launched its successor itself")
-    assert heard(rig, chain, session) == ["x", "hi"]
-    assert chain.finish() == 0
-    assert rig.leftovers(chain) == []
 
 
 def test_settings_are_sent_and_nothing_is_started_anew(rig: Rig) -> None:

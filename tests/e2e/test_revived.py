@@ -138,101 +138,6 @@ def test_four_sandboxed_proxies_and_two_deaths_between_turns(rig: Rig, version: 
     assert rig.leftovers(chain) == []
 
 
-def test_a_terminal_of_the_dead_agent_is_released_once(rig: Rig) -> None:
-    chain = rig.agent("passthrough", rig.x("X"), agent(rig))
-    chain.serves["terminal/create"] = lambda _: {"terminalId": "t1"}
-    chain.serves["terminal/release"] = lambda _: {}
-    session = begin(chain)
-    assert "result" in chain.answer(chain.start_prompt(session, "terminal"))
-    kill(rig)
-    released = chain.expect("terminal/release")
-    assert released["params"] == {"sessionId": session, "terminalId": "t1"}
-    assert ask(chain, 1, session, "two") == ["two"]
-    kill(rig)
-    chain.until_stderr("(2 of 3)")
-    assert ask(chain, 1, session, "three") == ["three"]
-    assert len(chain.seen("terminal/release")) == 1
-    assert chain.finish() == 0
-
-
-def test_what_comes_meanwhile_waits_and_can_be_cancelled(rig: Rig) -> None:
-    chain = rig.agent("passthrough", agent(rig))
-    session = begin(chain)
-    other = chain.new_session()
-    (rig.folder / "wait").touch()
-    kill(rig)
-    rig.until_heard("A", b"session/load")
-    first, second = chain.start_prompt(session, "first"), chain.start_prompt(other, "second")
-    chain.notify("session/cancel", {"sessionId": other})
-    assert chain.answer(second)["result"] == {"stopReason": "cancelled"}
-    assert chain.answers(first) == []
-    (rig.folder / "wait").unlink()
-    assert chain.answer(first)["result"] == {"stopReason": "end_turn"}
-    assert texts(chain, session) == ["first"]
-    assert chain.finish() == 0
-
-
-def test_an_agent_dies_while_it_loads(rig: Rig) -> None:
-    chain = rig.agent(rig.x("X"), agent(rig))
-    session = begin(chain)
-    assert chain.prompt(session, "one") == "one"
-    (rig.folder / "die-in-load").touch()
-    kill(rig)
-    chain.until_stderr("started again (2 of 3)")
-    assert chain.prompt(session, "history") == "one"
-    assert texts(chain, session) == ["one", "one"]
-    assert chain.finish() == 0
-
-
-def test_settings_are_set_again_where_they_are_others(rig: Rig) -> None:
-    chain = rig.agent(agent(rig))
-    session = begin(chain)
-    assert "result" in chain.request("session/set_mode", {"sessionId": session, "modeId": "plan"})
-    option = {"sessionId": session, "configId": "level", "value": "code"}
-    assert "result" in chain.request("session/set_config_option", option)
-    for number in (1, 2):
-        kill(rig)
-        chain.until_stderr(f"started again ({number} of 3)")
-        assert chain.prompt(session, "mode") == "plan code"
-    assert chain.finish() == 0
-
-
-def test_a_question_of_a_dead_agent_is_cancelled(rig: Rig) -> None:
-    chain = rig.agent(rig.x("X"), agent(rig))
-    session = begin(chain)
-    chain.serves["session/request_permission"] = None
-    turn = chain.start_prompt(session, "ask")
-    until(chain, lambda: chain.seen("session/request_permission"))
-    kill(rig)
-    assert "error" in chain.answer(turn)
-    (asked,) = chain.seen("session/request_permission")
-    until(chain, lambda: chain.seen("$/cancel_request"))
-    chain.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"outcome": "late"}})
-    assert chain.prompt(session, "history") == ""
-    assert chain.finish() == 0
-
-
-def test_a_session_that_is_refused_costs_no_other(rig: Rig) -> None:
-    chain = rig.agent(agent(rig))
-    session = begin(chain)
-    other = chain.new_session()
-    closed = chain.new_session()
-    assert "result" in chain.request("session/close", {"sessionId": closed})
-    (rig.folder / f"refuse-{session}").touch()
-    kill(rig)
-    chain.until_stderr("started again (1 of 3)")
-    assert chain.prompt(other, "two") == "two"
-    message = chain.answer(chain.start_prompt(session, "one"))["error"]["message"]
-    assert "its file is damaged" in message
-    assert "load the session again, or begin a new one" in message
-    assert [p["sessionId"] for p in heard(rig, "session/load")] == [session, other]
-    (rig.folder / f"refuse-{session}").unlink()
-    again = chain.request("session/load", {"sessionId": session, "cwd": "/", "mcpServers": []})
-    assert "result" in again
-    assert chain.prompt(session, "one") == "one"
-    assert chain.finish() == 0
-
-
 def test_deaths_in_a_loop_end_the_chain(rig: Rig) -> None:
     chain = rig.agent(agent(rig))
     session = begin(chain)
@@ -259,21 +164,6 @@ def test_an_agent_that_cannot_load_fails_the_chain(rig: Rig, version: int) -> No
     assert "it cannot take its sessions up again" in chain.stderr
     assert "loadSession" in chain.stderr
     assert session
-
-
-def test_another_agent_than_before_fails_the_chain(rig: Rig) -> None:
-    chain = rig.agent(agent(rig))
-    session = begin(chain)
-    (rig.folder / "version").write_text("2")
-    (rig.folder / "hesitate").touch()
-    kill(rig)
-    chain.until_stderr("started again (1 of 3)")
-    turn = chain.start_prompt(session, "one")
-    (rig.folder / "hesitate").unlink()
-    message = chain.answer(turn)["error"]["message"]
-    assert "it now speaks ACP 2, and this chain version 1" in message
-    assert chain.exit_code() == 1
-    assert rig.leftovers(chain) == []
 
 
 @pytest.mark.parametrize(("version", "kind"), [(1, "stdio"), (1, "http"), (2, "stdio")])

@@ -124,19 +124,6 @@ def test_a_proxy_of_scp_without_components_passes_everything_on(rig: Rig) -> Non
 
 
 @BOTH
-def test_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
-    chain = scp(rig, "passthrough")
-    params = hello(version)
-    plain = {key: {} if "apabilities" in key else params[key] for key in params}
-    error = chain.request("initialize", plain)["error"]
-    assert error["code"] == -32600
-    assert "does not take part in SCP" in error["message"]
-    assert "hint: an editor starts `conductor agent`" in error["message"]
-    assert chain.request("session/new", {"cwd": "/"})["error"]["code"] == -32600
-    assert chain.finish() == 0
-
-
-@BOTH
 @pytest.mark.parametrize("told", [True, False])
 def test_through_a_conductor_it_works(rig: Rig, told: bool, version: int) -> None:
     inner = [*SCP, "-c", f"cache={rig.cache}", rig.x("X", "--mark", "x"), "passthrough"]

@@ -59,19 +59,6 @@ def test_a_second_reader_is_a_conflict(rig: Rig) -> None:
         assert client.stream(session).answer.status == 409
 
 
-def test_a_message_that_was_taken_is_ignored(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS) as server:
-        client = server.http()
-        session = client.begin()
-        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "/echo once"}]}
-        frame = {"jsonrpc": "2.0", "id": 50, "method": "session/prompt", "params": prompt}
-        for _ in range(2):
-            assert client.post(frame, Acp_Message_Number="1").status == 202
-        client.answer(50)
-        assert client.prompt(session, "/echo two") == "two"
-        assert texts(client.frames) == ["once", "two"]
-
-
 def test_a_plain_client_loads_the_session_of_before(rig: Rig) -> None:
     with served(rig, "serve", rig.demo(), *WS) as server:
         client = server.socket()
@@ -167,15 +154,6 @@ def test_a_reload_reads_tokens_again(rig: Rig) -> None:
         server.process.process.send_signal(signal.SIGHUP)
         server.process.until_stderr("the server stays as it was")
         assert server.socket(headers=bearer(bob)).begin()
-
-
-def test_a_chain_that_fails_ends_its_clients_requests(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS) as server:
-        client, other = server.socket(), server.socket()
-        session, others = client.begin(), other.begin()
-        answer = client.answer(client.start_prompt(session, "/exit 3 bye"))
-        assert "error" in answer
-        assert other.prompt(others, "/echo on") == "on"
 
 
 def make_certificate(cert: Path, key: Path) -> None:

@@ -161,17 +161,6 @@ async def test_who_leaves_or_says_nothing_does_not_hold_others_up(
         assert len(bridge.opens) == 1
 
 
-async def test_twenty_megabytes_pass_both_ways() -> None:
-    size = 20 * 1024 * 1024
-    async with listening() as (_, declaration):
-        client = await SocketClient.enter(declaration)
-        message = {"jsonrpc": "2.0", "id": 1, "method": "large", "params": {"x": "y" * size}}
-        client.writer.write(json.dumps(message).encode() + b"\n")
-        answer = await client.read()
-        assert isinstance(answer["result"], dict)
-        assert answer["result"]["params"] == {"x": "y" * size}
-
-
 async def test_a_line_that_is_too_long_is_answered_and_the_next_is_served() -> None:
     async with listening(line_limit=4096) as (bridge, declaration):
         client = await SocketClient.enter(declaration)

@@ -198,18 +198,6 @@ async def test_another_mode_is_another_answer() -> None:
         assert len(p.agent.prompts) == 4
 
 
-def test_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("cache"), rig.demo())
-    session = chain.begin()
-    assert [chain.prompt(session, "one two") for _ in range(2)] == ["one two"] * 2
-    assert chain.prompt(session, "three") == "three"
-    assert [chain.prompt(session, "/toolcall x") for _ in range(2)] != []
-    prompts = [params["prompt"][0]["text"] for params in received(rig, "session/prompt")]
-    assert prompts == ["one two", "three", "/toolcall x", "/toolcall x"]
-    assert chain.finish() == 0
-    assert chain.stderr == ""
-
-
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
 def test_in_version_2(rig: Rig, form: str) -> None:
     """The prompt that `personality` sends of its own, which nobody sees, is not remembered."""

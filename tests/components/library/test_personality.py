@@ -167,22 +167,6 @@ async def test_version_two_ends_a_turn_by_a_state() -> None:
         assert len(p.heard) == 1
 
 
-def test_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("personality", HI, allow="command:symposium:hi"), rig.demo())
-    one = chain.begin()
-    two = chain.new_session()
-    assert chain.prompt(one, "a") == "a"
-    assert chain.prompt(one, "b") == "b"
-    assert chain.prompt(two, "c") == "c"
-    assert chain.texts(one) + chain.texts(two) == ["a", "b", "c"]
-    prompts = [(p["sessionId"], p["prompt"][0]["text"]) for p in received(rig, "session/prompt")]
-    assert prompts == [
-        (one, "/symposium:hi"), (one, "a"), (one, "b"), (two, "/symposium:hi"), (two, "c"),
-    ]  # fmt: skip
-    assert chain.finish() == 0
-    assert chain.stderr == ""
-
-
 def test_cancelled_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(
         rig,

@@ -3,13 +3,9 @@
     python -m tests.e2e.actors.lasting_agent FOLDER [--resume] [--no-load]
 
 Its log is `FOLDER/A`, as the rig reads it, its process id stands in `FOLDER/pid`. A prompt is its
-text: `hang` waits to be cancelled, `ask` asks for a permission, `terminal` opens a terminal, `mode`
-says the mode, `tools` the tools of the first MCP server over stdio; `fail` ends the process, and
-all else is said back. Files in the folder change what it does: `refuse-SESSION` (it does not load
-that session),
-`die-in-load` (the process ends within the next load), `version` (what it answers to `initialize`),
-`wait` and `hesitate` (a
-load, and `initialize`, take until the file is gone). Standard library only; both versions of ACP.
+text: `hang` waits to be cancelled, `ask` asks for a permission, `tools` says the tools of the first
+MCP server over stdio, `fail` ends the process, and all else is said back. Standard library only;
+both versions of ACP.
 """
 
 from __future__ import annotations
@@ -18,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +21,6 @@ Json = dict[str, Any]
 
 HOME: Final = Path(sys.argv[1])
 FLAGS: Final = sys.argv[2:]
-MODES: Final = ("ask", "code", "plan")
 
 
 def note(way: str, line: str) -> None:
@@ -40,12 +34,6 @@ def send(**message: Any) -> None:
     line = json.dumps({"jsonrpc": "2.0", **message})
     note("out", line)
     print(line, flush=True)
-
-
-def until_gone(name: str) -> None:
-    """Waits as long as a file is there."""
-    while (HOME / name).exists():
-        time.sleep(0.01)
 
 
 class Agent:
@@ -73,42 +61,19 @@ class Agent:
         with self.path(session).open("a", encoding="utf-8") as file:
             file.write(f"{text}\n")
 
-    def opened(self, session: str, params: Json) -> Json:
-        """A session is open in this process."""
-        self.open[session] = {**params, "mode": "ask"}
-        return self.settings(session)
-
-    def settings(self, session: str) -> Json:
-        """What is set in a session."""
-        mode = self.open[session]["mode"]
-        key = "id" if self.version == 1 else "configId"
-        options = [{"value": mode, "name": mode} for mode in MODES]
-        option = {"type": "select", key: "level", "name": "Level",
-                  "currentValue": self.open[session].get("level", "ask"),
-                  "options": options}  # fmt: skip
-        if self.version == 2:
-            return {"configOptions": [option]}
-        modes = [{"id": mode, "name": mode} for mode in MODES]
-        return {"modes": {"currentModeId": mode, "availableModes": modes},
-                "configOptions": [option]}  # fmt: skip
-
     def load(self, id_: Any, params: Json, *, replays: bool) -> None:
         """A session of an earlier process is opened again."""
         session = params["sessionId"]
-        until_gone("wait")
-        if (HOME / f"refuse-{session}").exists() or not self.path(session).exists():
+        if not self.path(session).exists():
             send(id=id_, error={"code": -32002, "message": "its file is damaged"})
             return
         if replays:
             for text in self.said(session):
                 self.update(session, "agent_message_chunk", text=text)
-        if (HOME / "die-in-load").exists():
-            (HOME / "die-in-load").unlink()
-            os.kill(os.getpid(), 9)
-        settings = self.opened(session, params)
+        self.open[session] = params
         if self.version == 2:
             self.update(session, "state_update", state="idle")
-        send(id=id_, result=settings)
+        send(id=id_, result={})
 
     # -- turns -----------------------------------------------------------------------------------
 
@@ -146,13 +111,6 @@ class Agent:
                 asked = {"sessionId": session, "toolCall": {"toolCallId": "t"}, "options": options}
                 send(id=f"ask-{self.asked}", method="session/request_permission", params=asked)
                 return
-            case "terminal":
-                asked = {"sessionId": session, "command": "sleep", "args": ["9"]}
-                send(id="terminal", method="terminal/create", params=asked)
-                return
-            case "mode":
-                settings = self.open[session]
-                self.say(session, f"{settings['mode']} {settings.get('level', 'ask')}")
             case "history":
                 self.say(session, "|".join(self.said(session)))
             case "setup":
@@ -177,10 +135,7 @@ class Agent:
 
     def initialize(self, params: Json) -> Json:
         """The result of `initialize`."""
-        until_gone("hesitate")
         self.version = params["protocolVersion"]
-        if (HOME / "version").exists():
-            self.version = int((HOME / "version").read_text(encoding="utf-8"))
         able = "--no-load" not in FLAGS
         if self.version == 2:
             capabilities: Json = {"session": {"prompt": {}, "mcp": {"stdio": {}}}} if able else {}
@@ -203,7 +158,8 @@ class Agent:
             case "session/new":
                 session = f"s{len(list(HOME.glob('session-*'))) + 1}"
                 self.path(session).touch()
-                send(id=id_, result={"sessionId": session, **self.opened(session, params)})
+                self.open[session] = params
+                send(id=id_, result={"sessionId": session})
             case "session/load":
                 self.load(id_, params, replays=True)
             case "session/resume":
@@ -211,12 +167,6 @@ class Agent:
             case "session/close":
                 self.open.pop(params["sessionId"], None)
                 send(id=id_, result={})
-            case "session/set_mode":
-                self.open[params["sessionId"]]["mode"] = params["modeId"]
-                send(id=id_, result={})
-            case "session/set_config_option":
-                self.open[params["sessionId"]]["level"] = params["value"]
-                send(id=id_, result=self.settings(params["sessionId"]))
             case "session/prompt":
                 self.prompt(id_, params)
             case "session/cancel":

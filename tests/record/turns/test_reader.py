@@ -18,7 +18,7 @@ from conductor.record.turns import edits, reader
 from conductor.record.turns import filter as filters
 from conductor.record.turns.line import read_line, written
 from conductor.record.turns.messages import read_update
-from conductor.record.turns.model import Change
+from conductor.record.turns.model import Change, Usage
 from conductor.record.turns.reader import Reader
 from tests.harness.process.command import conductor
 from tests.record.turns import recorded
@@ -217,7 +217,8 @@ def test_a_turn_that_an_update_ends_and_what_it_cost() -> None:
     cost = {"sessionUpdate": "usage_update", "cost": {"amount": 0.25, "currency": "EUR"}}
     too_much = {"sessionUpdate": "usage_update", "cost": {"amount": 10**400, "currency": "EUR"}}
     idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
-    inserted = {"payload": {"messageId": "m"}}
+    tokens = {"inputTokens": 5, "outputTokens": 4, "cachedReadTokens": 3, "thoughtTokens": 2}
+    inserted = {"payload": {"messageId": "m", "usage": tokens}}
     made = read(
         [
             line(1.0, "request", "client p", 1, id=1, **prompt),
@@ -233,8 +234,7 @@ def test_a_turn_that_an_update_ends_and_what_it_cost() -> None:
     turn = made.turns[1]
     assert (turn.ms, turn.stop) == (8000.0, "end_turn")
     assert {share.component: share.ms for share in turn.shares} == {"p": 5000.0, "agent": 3000.0}
-    assert turn.usage is not None
-    assert (turn.usage.cost, turn.usage.currency) == (0.25, "EUR")
+    assert turn.usage == Usage(input=5, output=4, cached=3, thought=2, cost=0.25, currency="EUR")
 
 
 def test_a_number_that_nobody_can_hold_hides_no_update() -> None:

@@ -81,15 +81,6 @@ def test_what_is_wrong_or_contradicts_itself_is_an_error_with_its_line(text: str
     assert "a@example.com" in refused.value.hint or CONTACT not in text
 
 
-def test_each_key_is_listed_with_its_value_and_its_line() -> None:
-    text = CONTACT + 'require-sandbox = true\n[[agents]]\nsource = "bundled:demo"\n'
-    assert list(file.parse(text.encode(), PLACE).rows()) == [
-        ("contact", '"a@example.com"', f"{PLACE}, line 1"),
-        ("require-sandbox", "true", f"{PLACE}, line 2"),
-        ("agents[0].source", '"bundled:demo"', f"{PLACE}, line 4"),
-    ]
-
-
 def bounded(most: Most, component: str) -> str:
     """The key of `most` that a component is beyond; empty where it is within."""
     try:
