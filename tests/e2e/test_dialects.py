@@ -72,20 +72,6 @@ def test_flattened_methods_with_a_nested_message(rig: Rig, told: bool) -> None:
     assert rig.methods("A", "in")[:3] == ["initialize", "session/new", "session/prompt"]
 
 
-@pytest.mark.parametrize("refuse", [(), ("--refuse-role",)])
-@pytest.mark.parametrize("dialect", PROXIES)
-def test_a_dialect_nobody_named_is_found_out(
-    rig: Rig, dialect: str, refuse: tuple[str, ...]
-) -> None:
-    """Proxies on the Rust SDK forward a role they do not know; others refuse it (-32601)."""
-    chain = rig.agent(rig.x("X", *refuse, dialect=dialect, told=False), rig.demo())
-    session = chain.begin()
-    assert chain.prompt(session, "hi") == "hi"
-    assert rig.methods("A") == ["initialize", "session/new", "session/prompt"]
-    assert chain.finish() == 0
-    assert rig.leftovers(chain) == []
-
-
 def _talk(chain: Chain) -> None:
     chain.serves["session/request_permission"] = lambda _: {
         "outcome": {"outcome": "selected", "optionId": "reject-once"}
@@ -153,18 +139,6 @@ def test_a_cancel_goes_hop_by_hop_through_a_mixed_chain(rig: Rig) -> None:
     assert [f["params"] for f in cancels] == [{"requestId": prompt["id"]}]
     chain.notify("$/cancel_request", {"requestId": hang})
     assert chain.prompt(session, "/echo on") == "on"
-
-
-def test_a_cancel_from_the_agent_reaches_the_clients_hop(rig: Rig) -> None:
-    """The agent gives up its permission request when its turn is cancelled."""
-    chain = rig.agent(rig.x("X1", dialect="sacp"), "passthrough", rig.x("X2"), rig.demo())
-    session = chain.begin()
-    chain.serves["session/request_permission"] = None
-    turn = chain.start_prompt(session, "/permission wait")
-    asked = chain.expect("session/request_permission")
-    chain.notify("session/cancel", {"sessionId": session})
-    assert chain.expect("$/cancel_request")["params"] == {"requestId": asked["id"]}
-    assert chain.answer(turn)["result"]["stopReason"] == "cancelled"
 
 
 @pytest.mark.parametrize("dialect", [None, *PROXIES])

@@ -12,18 +12,8 @@ INVALID: Final = -32600
 
 FROM_CLIENT: Final = {
     "text": (b"hello\n", PARSE),
-    "cut": (b'{"jsonrpc":"2.0","id":5,"method":"_x\n', PARSE),
     "latin": (b'{"jsonrpc":"2.0","id":5,"method":"_x/\xe9"}\n', PARSE),
-    "overlong": (b'{"jsonrpc":"2.0","method":"_x","params":["\xc0\x80"]}\n', PARSE),
-    "surrogate bytes": (b'{"jsonrpc":"2.0","method":"_x","params":["\xed\xa0\x80"]}\n', PARSE),
-    "nan": (b'{"jsonrpc":"2.0","id":5,"method":"_x","params":[NaN]}\n', PARSE),
-    "number": (b"42\n", INVALID),
-    "string": (b'"initialize"\n', INVALID),
-    "null": (b"null\n", INVALID),
     "empty array": (b"[]\n", INVALID),
-    "half an id": (b'{"jsonrpc":"2.0","id":1.5,"method":"_x"}\n', INVALID),
-    "an id that is not one": (b'{"jsonrpc":"2.0","id":true,"method":"_x"}\n', INVALID),
-    "a huge id": (b'{"jsonrpc":"2.0","id":9223372036854775808,"method":"_x"}\n', INVALID),
     "too deep": (b'{"jsonrpc":"2.0","method":"_x","params":' + b"[" * 9999 + b"]" * 9999 + b"}\n",
                  INVALID),
 }  # fmt: skip
@@ -45,15 +35,6 @@ def test_junk_of_the_client(rig: Rig, junk: str) -> None:
     (refusal,) = chain.answers(None)
     assert refusal["error"]["code"] == code
     assert chain.finish() == 0
-
-
-def test_a_request_that_can_be_told_by_its_id(rig: Rig) -> None:
-    chain, session = _chain(rig)
-    chain.send_bytes(b'{"jsonrpc":"2.0","id":"a","method":7}\n')
-    assert chain.answer("a")["error"]["code"] == INVALID
-    chain.send_bytes(b'{"jsonrpc":"1.0","id":"b","method":"_x"}\n')
-    assert chain.answer("b")["error"]["code"] == INVALID
-    assert chain.prompt(session, "/echo next") == "next"
 
 
 def test_a_mark_of_bytes_order_and_a_float_for_an_id(rig: Rig) -> None:
@@ -79,14 +60,6 @@ def test_line_ends_blank_lines_and_spaces_of_the_client(rig: Rig) -> None:
     assert "result" in chain.answer("p")
     assert chain.texts(session) == ["1"]
     assert chain.answers(None) == []
-
-
-def test_a_line_in_pieces(rig: Rig) -> None:
-    chain, session = _chain(rig)
-    for byte in b'{"jsonrpc":"2.0","id":"slow","method":"_x/y","params":{"\xf0\x9f\x98\x80":1}}\n':
-        chain.send_bytes(bytes((byte,)))
-    assert chain.answer("slow")["error"]["code"] == -32601
-    assert chain.prompt(session, "/echo next") == "next"
 
 
 def test_the_last_line_needs_no_newline(rig: Rig) -> None:
@@ -146,17 +119,6 @@ def test_odd_lines_of_the_agent(rig: Rig, move: str) -> None:
     order = [f.get("id", f.get("method")) for f in chain.frames[2:]]
     assert order.index("session/update") < order.index(turn)
     assert chain.finish() == 0
-
-
-@pytest.mark.parametrize(("move", "what"), [("/both", "both result and error"),
-                                            ("/neither", "neither result nor error")])  # fmt: skip
-def test_a_malformed_answer_leaves_nothing_open(rig: Rig, move: str, what: str) -> None:
-    chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
-    session = chain.begin()
-    error = chain.answer(chain.start_prompt(session, move))["error"]
-    assert what in error["message"]
-    assert "`odd`" in error["message"]
-    assert chain.answer(chain.start_prompt(session, "/plain"))["result"]
 
 
 def test_the_agents_last_line_needs_no_newline(rig: Rig) -> None:

@@ -109,11 +109,3 @@ def test_initialize_may_be_repeated(rig: Rig, dialect: str) -> None:
     assert chain.initialize() == first
     assert rig.methods("A") == ["initialize", "initialize"]
     assert chain.prompt(chain.new_session(), "hi") == "hi"
-
-
-def test_nothing_goes_before_initialize(rig: Rig) -> None:
-    chain = rig.agent(rig.x("X"), rig.demo())
-    chain.notify("_early")
-    assert chain.request("session/new", {"cwd": "/", "mcpServers": []})["error"]["code"] == -32600
-    assert chain.prompt(chain.begin(), "hi") == "hi"
-    assert rig.methods("A") == ["initialize", "session/new", "session/prompt"]

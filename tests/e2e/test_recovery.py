@@ -171,20 +171,6 @@ def test_a_new_build_takes_over_between_two_messages(
     assert rig.leftovers(chain) == []
 
 
-def test_a_broken_build_does_not_take_over(rig: Rig, tmp_path: Path) -> None:
-    module = tmp_path / "mine.wasm"
-    shutil.copyfile(rig.bundled("passthrough"), module)
-    chain = rig.agent(str(module), rig.demo())
-    session = chain.begin()
-    broken = tmp_path / "broken"
-    broken.write_bytes(b"\0asm\1\0\0\0 nonsense")
-    broken.replace(module)
-    os.kill(chain.process.pid, signal.SIGHUP)
-    chain.until_stderr("the new build is not used")
-    assert chain.prompt(session, "still here") == "still here"
-    assert chain.finish() == 0
-
-
 @pytest.mark.proves("a component that keeps a request")
 def test_a_request_that_takes_too_long_is_ended(rig: Rig) -> None:
     """A proxy that never answers is bounded by its timeout; prompts are not. It and the

@@ -28,8 +28,6 @@ MOVES: dict[str, bytes] = {
     "/crlf": b"%up\r\n%done\r\n",
     "/blank": b"\n\r\n   \n%up\n\n\t\n%done\n\n",
     "/spaces": b"  %up  \n\t%done \n",
-    "/both": b'%up\n{"jsonrpc":"2.0","id":%id,"result":{},' + FAILED + b"}\n",
-    "/neither": b'%up\n{"jsonrpc":"2.0","id":%id}\n',
     "/twice": b"%up\n%done\n%done\n",
     "/unasked": b'{"jsonrpc":"2.0","id":1,"result":1}\n%up\n%done\n',
     "/wrongid": b'%up\n{"jsonrpc":"2.0","id":"%id","result":{"stopReason":"end_turn"}}\n%done\n',

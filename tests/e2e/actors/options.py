@@ -17,7 +17,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--echo", choices=("symposium", "bare", "capabilities", "none"), default="capabilities"
     )
-    parser.add_argument("--refuse-role", action="store_true", help="-32601 to other roles")
     parser.add_argument("--mark", help="text block put in front of every prompt")
     parser.add_argument("--add-capability", help="agent capability added to initialize's result")
     parser.add_argument("--hide-capability", help="agent capability taken from it")

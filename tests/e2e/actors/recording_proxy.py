@@ -158,7 +158,7 @@ class Proxy:
             self._respond("p", id_, "result", compose(result))
         elif mine and offered:
             self._pass("s", "p", "initialize", params, id_)
-        elif method in ROLES and self.dialect.role in ROLES and not self.options.refuse_role:
+        elif method in ROLES and self.dialect.role in ROLES:
             self._pass("s", "p", method, params, id_)  # as proxies on the Rust SDK do
         else:
             code = -32601 if method in ROLES else -32600
