@@ -34,9 +34,15 @@ if TYPE_CHECKING:
 _HEAD: Final = 8
 """Bytes that tell how long the table behind them is. The code of the modules follows the table."""
 
-_BARE: Final = sys.stdlib_module_names - {"email"} | {"conductor", "wasm_host"}
-"""Packages whose functions are kept without docstrings. A `py:` component may ask for its own, and
-email writes some anew from those of other functions."""
+_BARE: Final = ("conductor", "wasm_host")
+"""Packages whose modules and functions are kept without docstrings: nobody asks for these. Modules
+of others may show their docstrings, or write some anew from those of other modules."""
+
+_MOST_UNITS: Final = 8
+"""Code units, of two bytes, that an entry of a table of lines covers."""
+_NO_COLUMNS: Final = 0x80 | 13 << 3
+_NOWHERE: Final = 0x80 | 15 << 3
+"""The first bytes of entries: one with a line alone, and one without."""
 
 _HASH: Final = 8
 """Bytes of a hash."""
@@ -63,22 +69,17 @@ class CodeCache:
         """The open file; -1: there is none."""
         self._begin = 0
         self._kept: dict[str, Kept] = {}
+        """The modules that nothing has imported yet."""
         self._held: frozenset[str] = frozenset()
         """The modules that come from here, also after changes of their sources."""
         if sys.dont_write_bytecode:
             return
         try:
             self.fd = _opened(self._file)
-            size = os.fstat(self.fd).st_size
-            length = int.from_bytes(os.read(self.fd, _HEAD), "little")
-            head = _whole(os.read(self.fd, min(length, size)))
-            *found, kept = marshal.loads(head)  # noqa: S302 - Python's own files are no safer
         except (OSError, ValueError):
-            pass  # there is no file, or not such a one
+            pass  # there is no file, or none of ours
         else:
-            begin = _HEAD + length
-            if found == [sys.version, self._path, size - begin]:
-                self._begin, self._kept = begin, kept
+            self._kept = self._table()
         sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
 
     def find_spec(
@@ -90,7 +91,7 @@ class CodeCache:
         source = self._kept[name][0]
         if path is not None and not source.startswith(f"{path[0]}/"):
             return None
-        code = self._code(name)
+        code = self._code(name, self._kept.pop(name))
         if code is None:
             return None
         folder, _, file = source.rpartition("/")
@@ -109,9 +110,9 @@ class CodeCache:
         if not new:
             return
         known = {
-            name: (source, state, code)
-            for name, (source, state, *_) in self._kept.items()
-            if (code := self._code(name)) is not None
+            name: (*kept[:2], code)
+            for name, kept in self._table().items()
+            if (code := self._code(name, kept)) is not None
         }
         table: dict[str, Kept] = {}
         codes = bytearray()
@@ -130,9 +131,9 @@ class CodeCache:
             return
         begins = tuple(f"{package}." for package in packages)
         inside = frozenset(name for name in self._kept if f"{name}.".startswith(begins))
-        late = (name for name in inside if name not in sys.modules)
         # A changed module may be an import of others.
-        held = inside if all(self._code(name) is not None for name in late) else frozenset()
+        whole = all(self._code(name, self._kept[name]) is not None for name in inside)
+        held = inside if whole else frozenset()
         for name in names:
             if name not in held:
                 __import__(name)
@@ -147,9 +148,22 @@ class CodeCache:
             os.close(self.fd)
             self.fd = -1
 
-    def _code(self, name: str) -> bytes | None:
+    def _table(self) -> dict[str, Kept]:
+        """All modules in the file; none if it is not such a file, or made for other folders."""
+        try:
+            size = os.fstat(self.fd).st_size
+            length = int.from_bytes(os.pread(self.fd, _HEAD, 0), "little")
+            head = _whole(os.pread(self.fd, min(length, size), _HEAD))
+            *found, kept = marshal.loads(head)  # noqa: S302 - Python's own files are no safer
+        except (OSError, ValueError):
+            return {}
+        self._begin = _HEAD + length
+        table: dict[str, Kept] = kept
+        return table if found == [sys.version, self._path, size - self._begin] else {}
+
+    def _code(self, name: str, kept: Kept) -> bytes | None:
         """The code of a module; None: its source has changed since, or the code is damaged."""
-        source, state, offset, length = self._kept[name]
+        source, state, offset, length = kept
         if name not in self._held and _state(source) != state:
             return None
         try:
@@ -169,7 +183,7 @@ class CodeCache:
             inside = any(source.startswith(f"{folder}/") for folder in self._path if folder)
             if state is not None and inside and (code := loader.get_code(name)) is not None:
                 if name.partition(".")[0] in _BARE:
-                    code = _without_docstrings(code)
+                    code = small(code)
                 new[name] = source, state, marshal.dumps(code)
         return new
 
@@ -180,6 +194,11 @@ class _Loader(SourceFileLoader):
     def __init__(self, name: str, source: str, code: bytes) -> None:
         super().__init__(name, source)
         self._code: bytes | None = code
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        if module.__name__.partition(".")[0] in _BARE:
+            module.__doc__ = None
 
     def get_code(self, fullname: str) -> CodeType | None:
         found, self._code = self._code, None
@@ -217,23 +236,41 @@ def _whole(hashed: bytes) -> bytes:
     return data
 
 
-def _without_docstrings(code: CodeType) -> CodeType:
-    """The code of a module, where functions have no docstrings: nobody asks a program for them, and
-    they are a twentieth of its memory. A function's is the first constant. No instruction loads it,
-    unless the function also uses the same text: then it stays."""
+def small(code: CodeType) -> CodeType:
+    """The code of a module, where functions have no docstrings, and instructions have lines but no
+    columns: a traceback has no carets then. Both take a tenth of a program's memory. A docstring is
+    the first constant of a function. No instruction loads the docstring, unless the function also
+    uses the same text: then the text stays."""
     from opcode import hasconst
-    from operator import is_
 
-    consts = [
-        _without_docstrings(const) if isinstance(const, type(code)) else const
-        for const in code.co_consts
-    ]
+    consts = [small(const) if isinstance(const, type(code)) else const for const in code.co_consts]
     steps = zip(code.co_code[::2], code.co_code[1::2], strict=True)
     loads_first = any(at == 0 and step in hasconst for step, at in steps)
     if consts and isinstance(consts[0], str) and not loads_first:
         consts[0] = None
-    same = all(map(is_, consts, code.co_consts))  # what is made anew shares less with others
-    return code if same else code.replace(co_consts=tuple(consts))
+    return code.replace(co_consts=tuple(consts), co_linetable=_lines(code))
+
+
+def _lines(code: CodeType) -> bytes:
+    """The table of a code's lines without columns, as Python's Objects/locations.md has it."""
+    from itertools import groupby
+    from operator import itemgetter
+
+    table = bytearray()
+    last = code.co_firstlineno
+    for line, parts in groupby(code.co_lines(), key=itemgetter(2)):
+        units = sum(end - begin for begin, end, _ in parts) // 2
+        while units > 0:
+            table.append((_NOWHERE if line is None else _NO_COLUMNS) | min(units, _MOST_UNITS) - 1)
+            units -= _MOST_UNITS
+            if line is not None:
+                step, last = line - last, line
+                value = 2 * step if step >= 0 else 1 - 2 * step
+                while value > 63:
+                    table.append(64 | value & 63)
+                    value >>= 6
+                table.append(value)
+    return bytes(table)
 
 
 def _state(source: str) -> State:

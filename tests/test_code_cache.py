@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import CodeType
 from typing import Any, Final
 
 import pytest
 
+from conductor import code_cache
 from tests.places import ROOT
 
 PROGRAM: Final = """
@@ -268,20 +270,37 @@ def test_where_nothing_may_be_written_modules_come_from_their_folders(place: Pla
 
 
 def test_functions_of_others_keep_their_docstrings(place: Place) -> None:
-    """A `py:` component may show them. Ours and Python's own have none."""
+    """A `py:` component may show them. Ours have none."""
     text = 'def told():\n    "Said."\n\n\ndef both():\n    "Same."\n    return "Same."\n'
     place.module("late", 0, text)
     asks = (
         "import late, json.decoder; from conductor import cli; "
         "print(json.dumps([late.told.__doc__, late.both(), "
-        "json.decoder.JSONDecoder.decode.__doc__, cli.main.__doc__]))"
+        "json.decoder.JSONDecoder.decode.__doc__, cli.main.__doc__, cli.__doc__]))"
     )
     program = place.program.read_text()
     place.program.write_text(f"{program.partition('import importlib')[0]}{asks}\ncache.keep()\n")
     first, second = place.run(), place.run()
     assert first[:2] == second[:2] == ["Said.", "Same."]
     assert all(first[2:])
-    assert second[2:] == [None, None]
+    assert second[2:] == [first[2], None, None]
+
+
+def test_code_of_ours_keeps_the_line_of_each_instruction() -> None:
+    """Also of instructions that belong to no line, and of lines far from each other."""
+    source = Path(code_cache.__file__).read_text()
+    far = "def far(a):\n    with a:\n        return [\n" + "\n" * 5000 + "a(),\n        a]\n"
+
+    def lines(code: CodeType) -> Iterator[list[int | None]]:
+        yield [line for begin, end, line in code.co_lines() for _ in range(begin, end)]
+        for const in code.co_consts:
+            if isinstance(const, CodeType):
+                yield from lines(const)
+
+    code = compile(source + far, "ours.py", "exec")
+    small = code_cache.small(code)
+    assert list(lines(small)) == list(lines(code))
+    assert len(small.co_linetable) < len(code.co_linetable)
 
 
 def test_modules_of_email_are_loaded_beside_kept_ones(place: Place) -> None:

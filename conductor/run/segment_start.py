@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wasm_host import harden
 
 LOADED_EARLY: Final = (
-    *("wasm_host.carriers.core", "wasm_host.calls.capi"),
+    *("wasm_host.binary", "wasm_host.carriers.core", "wasm_host.calls.capi"),
     *("_datetime", "_json", "binascii", "unicodedata"),
 )
 """Modules that most guests need, and modules that others load at their first use: a host that is

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import os
 import sys
+from importlib.machinery import PathFinder
 from typing import Any, Final
 
 from wasm_host.capi.layouts import Callback
@@ -94,10 +94,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
 @functools.cache
 def folder() -> str:
     """The folder of the installed package `wasmtime`, found without executing it; or ''."""
-    try:
-        spec = importlib.util.find_spec("wasmtime")
-    except ValueError:  # somebody put an odd module in its place
-        return ""
+    spec = PathFinder.find_spec("wasmtime")
     return os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
 
 
