@@ -17,17 +17,12 @@ from websockets.utils import accept_key
 from conductor.http import limits
 from conductor.http.headers import Headers
 from conductor.http.request import Refused
-from conductor.transports.remote.fragments import Fragments
+from conductor.transports.remote.fragments import Fragments, Pieces
 
 if TYPE_CHECKING:
     from conductor.http.connection import Connection
 
-_LEAST: Final = 1024
-_MOST: Final = 64 * 1024
-"""Bytes that are looked at in one go: few while frames are short: each frame costs the same."""
 _KEY: Final = 16
-_FEW: Final = 8
-"""After a go with at most so many frames the next go may be longer."""
 
 
 def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
@@ -76,8 +71,7 @@ class WebSocket:
         self.ready: Callable[[], None] = lambda: None
         self._connection = connection
         self._frames = Protocol(Side.SERVER, state=State.OPEN, max_size=most)
-        self._unread = b""
-        self._piece = _LEAST
+        self._input = Pieces(self._frames)
         self._fragments = Fragments()
         self._texts: deque[bytes] = deque()
         """Messages that nobody has taken."""
@@ -108,7 +102,7 @@ class WebSocket:
     def held(self) -> int:
         """Bytes that have come and that nobody has taken."""
         half_a_frame = len(self._frames.reader.buffer)
-        return len(self._unread) + half_a_frame + self._fragments.size + self._size
+        return len(self._input.unread) + half_a_frame + self._fragments.size + self._size
 
     @property
     def is_much(self) -> bool:
@@ -192,7 +186,7 @@ class WebSocket:
 
     def came(self, data: bytes) -> None:
         """Bytes have come."""
-        self._unread += data
+        self._input.unread += data
 
     def look(self) -> bool:
         """Looks at some of the input. Returns whether there is more."""
@@ -202,26 +196,22 @@ class WebSocket:
             self._end()
         if self._is_over:
             self._throw_away()
-        if not self._unread or self.is_much:
+        if not self._input.unread or self.is_much:
             return False
-        data, self._unread = self._unread[: self._piece], self._unread[self._piece :]
         protocol = self._frames
-        protocol.receive_data(data)
-        frames = protocol.events_received()
-        for frame in frames:
+        for frame in self._input.read():
             if isinstance(frame, Frame) and not self._is_over:
                 self._add(frame)
-        self._piece = min(2 * self._piece, _MOST) if len(frames) <= _FEW else _LEAST
         if protocol.close_rcvd is not None or protocol.parser_exc is not None:
             self._flush()
             self._is_over = True
             return True  # the WebSocket ends once earlier texts are taken
         self._answer_pings()
-        return bool(self._unread)
+        return bool(self._input.unread)
 
     def _throw_away(self) -> None:
         """Looks only for the client's close, in the input that still comes for a moment."""
-        data, self._unread = self._unread, b""
+        data, self._input.unread = self._input.unread, b""
         self._thrown += len(data)
         if self._thrown > limits.LINGER_BYTES:
             self._connection.turn_away()
@@ -263,6 +253,6 @@ class WebSocket:
         which only the collector would free."""
         self._frames.reader.discard()
         self._fragments.discard()
-        self._unread = b""
+        self._input.unread = b""
         self._ended.set()
         self._parted.set()

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from websockets.frames import Opcode
 
-from conductor.http import websocket
 from conductor.http.headers import Headers
 from conductor.http.request import Refused
 from conductor.http.websocket import WebSocket, handshake
+from conductor.transports.remote import fragments
 
 MASK = b"\x01\x82\x33\xf4"
 LIMIT = 100_000
@@ -276,7 +276,7 @@ def test_short_frames_are_looked_at_in_small_pieces() -> None:
     goes = 1
     while wire.socket.look():
         goes += 1
-    assert goes >= len(data) // websocket._LEAST - 8
+    assert goes >= len(data) // fragments._LEAST - 8
     assert len(wire.got) == 20_000
 
 

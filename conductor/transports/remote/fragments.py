@@ -1,8 +1,39 @@
-"""The frames of a WebSocket, put together to messages: for both ends."""
+"""The input of a WebSocket, for both ends: bytes are read in pieces, frames make messages."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from websockets.frames import Frame, Opcode
+from websockets.protocol import Event, Protocol
+
+_LEAST: Final = 1024
+_MOST: Final = 16 * 1024
+"""Bytes of a piece: few while frames are short, since each frame costs the same."""
+_FEW: Final = 8
+"""After a piece with at most so many frames the next piece may be longer."""
+
+
+class Pieces:
+    """The bytes that have come, read piece by piece: so a flood of short frames costs little in one
+    turn of the event loop, and its reader lets others have theirs.
+
+    Attributes:
+        unread: The bytes that have not been read.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.unread = b""
+        self._protocol = protocol
+        self._size = _LEAST
+
+    def read(self) -> list[Event]:
+        """The frames that the next piece completes."""
+        piece, self.unread = self.unread[: self._size], self.unread[self._size :]
+        self._protocol.receive_data(piece)
+        events = self._protocol.events_received()
+        self._size = min(2 * self._size, _MOST) if len(events) <= _FEW else _LEAST
+        return events
 
 
 class Fragments:

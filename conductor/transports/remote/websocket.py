@@ -23,7 +23,7 @@ from websockets.uri import WebSocketURI
 
 from conductor.transports.remote import failures, proxies, wire
 from conductor.transports.remote.address import Address
-from conductor.transports.remote.fragments import Fragments
+from conductor.transports.remote.fragments import Fragments, Pieces
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -97,12 +97,19 @@ class WebSocket(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._upgraded: asyncio.Future[Response] = self._loop.create_future()
+        self._input = Pieces(self._protocol)
         self._fragments = Fragments()
+        self._turn: asyncio.Handle | None = None
+        """Looks at more of the input in the next turn of the event loop."""
+        self._has_ended = False
+        """Whether nothing more comes than the input that is there."""
         self._is_over = False
         self._farewell: asyncio.TimerHandle | None = None
         self._heartbeat: asyncio.TimerHandle | None = None
         self._heard_at = 0.0
         self._paused = False
+        self._waits = False
+        """Whether nothing is read."""
         self._listening = False
         self._early: list[bytes] = []
         """The messages that came before anybody listened."""
@@ -122,7 +129,9 @@ class WebSocket(asyncio.Protocol):
     @property
     def buffered(self) -> int:
         """Bytes that have not left yet."""
-        return 0 if self._is_over else int(self._transport.get_write_buffer_size())
+        if self._is_over or self._transport is None:
+            return 0
+        return int(self._transport.get_write_buffer_size())
 
     async def upgraded(self) -> None:
         """Returns when messages can pass. Raises `LinkError`."""
@@ -163,16 +172,15 @@ class WebSocket(asyncio.Protocol):
 
     def pause(self) -> None:
         """Stops reading."""
-        if not self._paused and not self._is_over:
-            self._paused = True
-            self._transport.pause_reading()
+        self._paused = True
+        self._flow()
 
     def resume(self) -> None:
         """Reads on."""
-        if self._paused and not self._is_over:
+        if self._paused:
             self._paused = False
             self._heard_at = self._loop.time()
-            self._transport.resume_reading()
+            self._flow()
 
     def finish(self) -> None:
         """Says that all is done; the other end then closes, and the close is reported."""
@@ -202,23 +210,24 @@ class WebSocket(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Something came."""
         self._heard_at = self._loop.time()
-        self._protocol.receive_data(data)
-        self._taken()
+        self._input.unread += data
+        self._look()
 
     def eof_received(self) -> bool:
         """The other end writes nothing more."""
-        self._protocol.receive_eof()
-        self._taken()
+        self._has_ended = True
+        self._look()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         del exc
-        if self._farewell is not None:
-            self._farewell.cancel()
-        if not self._upgraded.done():
-            self._upgraded.set_exception(failures.broken_off(self._address))
-        self._report(self._how_closed())
+        for timer in (self._farewell, self._heartbeat):
+            if timer is not None:
+                timer.cancel()
+        self._transport = None
+        self._has_ended = True
+        self._look()
 
     def resume_writing(self) -> None:
         """All that was written has left."""
@@ -229,14 +238,21 @@ class WebSocket(asyncio.Protocol):
 
     # -- messages ------------------------------------------------------------------------------
 
-    def _taken(self) -> None:
+    def _look(self) -> None:
+        """Looks at a piece of the input, unless a later turn of the event loop does."""
+        if self._turn is not None or (self._paused and self._input.unread):
+            return
+        events = self._input.read() if self._input.unread else []
+        is_last = self._has_ended and not self._input.unread
+        if is_last:
+            self._protocol.receive_eof()
         if self._protocol.state is State.OPEN and self.buffered:
             # Answers to pings would pile up: the last one does for all.
             self._owed = self._protocol.data_to_send()[-1:] or self._owed
         else:
             self._flush()
         texts: list[bytes] = []
-        for event in self._protocol.events_received():
+        for event in events:
             if isinstance(event, Response):
                 if not self._upgraded.done():
                     self._upgraded.set_result(event)
@@ -252,10 +268,28 @@ class WebSocket(asyncio.Protocol):
             is_cut = isinstance(wrong.__cause__, EOFError)
             error = failures.no_protocol(self._address, str(wrong))
             self._upgraded.set_exception(failures.broken_off(self._address) if is_cut else error)
-        if self._protocol.close_rcvd is not None or self._protocol.parser_exc is not None:
+        if is_last and not self._upgraded.done():
+            self._upgraded.set_exception(failures.broken_off(self._address))
+        is_closed = self._protocol.close_rcvd is not None or self._protocol.parser_exc is not None
+        if is_closed or is_last:
             self._report(self._how_closed())
-        if self._protocol.close_expected() and self._farewell is None:
+        is_leaving = self._protocol.close_expected() and self._transport is not None
+        if is_leaving and self._farewell is None:
             self._farewell = self._loop.call_later(_FAREWELL, self._transport.abort)
+        self._flow()
+
+    def _look_on(self) -> None:
+        self._turn = None
+        self._look()
+
+    def _flow(self) -> None:
+        """Reads on, or waits for its owner, or for the next turn of the event loop."""
+        has_more = bool(self._input.unread)
+        if has_more and not self._paused and self._turn is None:
+            self._turn = self._loop.call_soon(self._look_on)
+        if (has_more or self._paused) is not self._waits and self._transport is not None:
+            self._waits = not self._waits
+            (self._transport.pause_reading if self._waits else self._transport.resume_reading)()
 
     def _flush(self) -> None:
         self._write(self._protocol.data_to_send())
@@ -263,17 +297,15 @@ class WebSocket(asyncio.Protocol):
     def _write(self, written: Sequence[bytes]) -> None:
         if self._transport is None:
             return
-        for data in written:
-            if data:
-                self._transport.write(data)
-            elif self._transport.can_write_eof():
-                self._transport.write_eof()
-            else:
-                self._transport.close()
+        if data := b"".join(written):
+            self._transport.write(data)
+        if b"" in written:  # nothing follows
+            can_end = self._transport.can_write_eof()
+            (self._transport.write_eof if can_end else self._transport.close)()
 
     def _beat(self) -> None:
         """Asks whether the other end lives: it is paused, has sent something, or is dead."""
-        if self._is_over:
+        if self._is_over or self._transport is None:
             return
         if not self._paused and self._loop.time() - self._heard_at > 2 * _PING:
             text = f"has said nothing for {2 * _PING:g} s"
