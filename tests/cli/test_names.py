@@ -127,40 +127,6 @@ def test_sessions_in_other_folders_are_reported_once(here: Place, rig: Rig) -> N
     assert chain.stderr.count("a session is in ") == 3
 
 
-def test_configuration_then_bundled_then_path(here: Place, tmp_path: Path) -> None:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name in ("demo", "my-agent", "claude"):
-        script = folder / name
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} {DEMO} "$@"\n')
-        script.chmod(0o755)
-    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-
-    def answer(word: str) -> str:
-        ran = here.run("exec", "--log", "info", word, "-p", "/flags", PATH=path)
-        assert ran.code == 0, ran.err
-        return ran.err
-
-    hides = f"hides the program {folder}"
-    assert f"the bundled component `demo` {hides}/demo; `path:demo` means" in answer("demo")
-    assert "hides" not in answer("path:demo")
-    assert "hides" not in answer("my-agent")
-    here.user(f'[components.my-agent]\ncommand = "{sys.executable}"\nargs = ["{DEMO}"]\n'
-              '[components.demo]\ncommand = "./no-such-program"\n'
-              '[chains.claude]\ncomponents = ["my-agent"]\n')  # fmt: skip
-    assert f"`my-agent` of the configuration ({here.user_file}, line 1) {hides}" in answer(
-        "my-agent"
-    )
-    assert f"the chain `claude` of the configuration ({here.user_file}, line 6)" in answer("claude")
-    assert "hides" not in answer("path:claude")
-    ran = here.run("exec", "demo", "-p", "x", PATH=path)
-    ran.assert_error(2, f"{here.user_file}, line 5: `{here.user_file.parent}/no-such-program`")
-    for word, near in (("my-agnt", "my-agent"), ("datetme", "datetime"), ("@cloude", "@claude")):
-        ran = here.run("exec", word, "-p", "x", PATH=path)
-        ran.assert_error(2, f"`{word.removeprefix('@')}`", f"did you mean `{near}`?")
-    here.run("exec", "qqqq", "-p", "x").assert_error(2, "neither a component", "install it")
-
-
 def test_the_same_proxy_with_and_without_a_right(here: Place) -> None:
     (here.user_file.parent / "rewriter.py").write_text(REWRITER)
     here.user(

@@ -147,19 +147,6 @@ def test_prompts_and_notifications_keep_their_order(rig: Rig) -> None:
     end(rig, chain)
 
 
-def test_version_2(rig: Rig) -> None:
-    slow = guest(rig, "slow")
-    with compiling(rig, slow):
-        chain = rig.agent(slow, rig.demo())
-        assert chain.initialize(
-            protocolVersion=2, capabilities={}, info={"name": "t", "version": "1"}
-        )
-        new = chain.start("session/new", {"cwd": "/", "mcpServers": []})
-        assert not chain.answers(new)
-    assert chain.answer(new)["result"]["sessionId"]
-    end(rig, chain)
-
-
 def test_a_request_that_is_cancelled_meanwhile_has_one_answer(rig: Rig) -> None:
     slow = guest(rig, "slow")
     with compiling(rig, slow):

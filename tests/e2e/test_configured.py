@@ -48,19 +48,6 @@ def test_an_editor_starts_a_chain_by_its_name(rig: Rig, here: Place) -> None:
     assert rig.leftovers(chain) == []
 
 
-def test_a_file_that_changes_changes_the_chain(rig: Rig, here: Place) -> None:
-    here.trusted(named(["demo"]))
-    chain = rig.agent("work", options=(*project(here), "--log", "info"))
-    chain.initialize()
-    session = chain.new_session()
-    assert "prefixed" not in heard(chain, session)
-    here.trusted(named(['prompt-prefix,config.text="prefixed"', "demo"]))
-    os.kill(chain.process.pid, signal.SIGHUP)
-    chain.until(lambda: CHANGED in chain.stderr, "the chain to change")
-    assert "prefixed" in heard(chain, session)
-    assert chain.finish() == 0
-
-
 def test_with_watch_it_changes_once_the_file_is_trusted_again(rig: Rig, here: Place) -> None:
     here.trusted(named(["demo"]))
     chain = rig.agent("work", options=(*project(here), "--log", "info", "--reload"))

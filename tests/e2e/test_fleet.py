@@ -60,24 +60,6 @@ def test_two_clients_of_one_principal_meet_through_two_gateways(fleet: Fleet) ->
         assert two.prompt(session, "/echo mine") == "moremine"  # it has seen the other turn
 
 
-def test_a_worker_that_is_killed_loses_no_session(fleet: Fleet) -> None:
-    for _ in range(2):
-        fleet.worker(fleet.rig.lasting())
-    with fleet.gateway() as gateway:
-        client = gateway.socket()
-        session = client.begin()
-        client.prompt(session, "one")
-        dead = fleet.holder()
-        turn = client.start_prompt(session, "hang")
-        fleet.rig.until_heard("A", b'"hang"')
-        fleet.kill(dead)
-        answer = client.answer(turn)
-        assert answer["error"]["data"]["reason"] == "worker lost"
-        assert "does not answer any more" in answer["error"]["message"]
-        client.prompt(session, "three")
-        assert fleet.holder()["id"] != dead["id"]
-
-
 def test_a_worker_that_drains_gives_its_rooms_up(fleet: Fleet) -> None:
     workers = [fleet.worker(fleet.rig.lasting()) for _ in range(2)]
     with fleet.gateway() as gateway:

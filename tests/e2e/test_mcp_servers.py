@@ -82,20 +82,6 @@ def test_connect_message_disconnect_in_order(rig: Rig) -> None:
     }
 
 
-def test_two_scp_proxies_are_told_apart_by_name(rig: Rig) -> None:
-    components = [proxy(rig, "scp", name) for name in ("one", "two")]
-    chain = rig.agent(*components, rig.demo(), options=("-c", "mcp-bridge=stdio"))
-    for name, entry in given(chain, chain.begin()).items():
-        with closing(Door(entry)) as door:
-            door.begin()
-            assert door.tool(1, "echo", f"to {name}") == f"to {name}"
-    assert chain.finish() == 0
-    for name in ("one", "two"):
-        (called,) = [one for one in heard(rig, name) if "tools/call" in json.dumps(one)]
-        assert (called["method"], called["params"]["name"]) == ("_scp/mcp", name)
-        assert f'"to {name}"' in json.dumps(called)
-
-
 # -- 37 to 39: what the agent is given -----------------------------------------------------------
 
 
@@ -109,37 +95,6 @@ def test_native_or_bridged_the_result_is_the_same(rig: Rig, flag: str, kind: str
     assert chain.prompt(session, '/call tools echo {"text":"the same"}') == "the same"
     assert chain.finish() == 0
     assert not any(b'"acp:' in one.raw for one in rig.log("A"))
-
-
-def test_the_shim_is_the_command_declared(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--no-http"))
-    entry = given(chain, chain.begin())["tools"]
-    program = [Path(entry["command"]).name, *entry["args"][:-1]]
-    assert program == ["conductor", "mcp"] or program[-1].endswith("shim.py")
-    with closing(Shim(entry)) as shim:
-        shim.begin()
-        assert shim.tool(1, "echo", "by the shim") == "by the shim"
-        (secret,) = [pair["value"] for pair in entry["env"]]
-        assert secret not in " ".join([entry["command"], *entry["args"]])
-    with closing(Door({**entry, "env": [{"name": "TOKEN", "value": "0" * len(secret)}]})) as door:
-        assert door.refused(), "who does not know the secret is told nothing"
-    assert chain.finish() == 0
-
-
-def test_http_with_the_secret_only(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "stateless"), rig.demo("--http"))
-    session = chain.begin()
-    entry = given(chain, session)["tools"]
-    assert entry["type"] == "http"
-    assert entry["url"].startswith("http://127.0.0.1:")
-    assert chain.prompt(session, '/call tools echo {"text":"by HTTP"}') == "by HTTP"
-    before = len(heard(rig))
-    for headers in ([], [{"name": "Authorization", "value": "Bearer " + "0" * 64}]):
-        with closing(Http({**entry, "headers": headers})) as client:
-            assert client.post({"id": 1, "method": "tools/list"}).status == 401
-    chain.settled()
-    assert len(heard(rig)) == before, "the proxy heard nothing of it"
-    assert chain.finish() == 0
 
 
 # -- 40 to 42: sessions and connections ----------------------------------------------------------
@@ -237,26 +192,6 @@ def test_a_killed_component_fails_calls_and_shuts_the_door(rig: Rig) -> None:
     assert not rig.leftovers(chain)
 
 
-def test_the_end_of_a_session_ends_its_connections(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
-    first = chain.begin()
-    second = chain.new_session()
-    entries = [given(chain, session)["tools"] for session in (first, second)]
-    with closing(Door(entries[0])) as ends, closing(Door(entries[1])) as stays:
-        for door in (ends, stays):
-            door.begin()
-        assert "result" in chain.request("session/close", {"sessionId": first})
-        assert ends.read() == b""
-        chain.until_stderr("heard _mcp/disconnect")
-        assert stays.tool(1, "echo", "stays") == "stays"
-        with closing(Door(entries[0])) as late:
-            assert late.refused(), "the secret opens nothing any more"
-        assert methods(rig).count("_mcp/disconnect") == 1
-    assert chain.finish() == 0
-    assert methods(rig).count("_mcp/disconnect") == 2
-    assert not rig.leftovers(chain)
-
-
 @needs_proc
 @pytest.mark.parametrize(("kind", "count"), [("http", 100), ("stdio", 40)])
 def test_many_sessions_leave_nothing_behind(rig: Rig, kind: str, count: int) -> None:
@@ -311,34 +246,6 @@ def sampled(text: str) -> Json:
     """The result of `sampling/createMessage`."""
     content = {"type": "text", "text": text}
     return {"role": "assistant", "model": "none", "content": content}
-
-
-def test_the_same_in_a_stream_of_events(rig: Rig) -> None:
-    chain = rig.agent(proxy(rig, "sdk-2"), rig.demo("--http"))
-    entry = given(chain, chain.begin())["tools"]
-    with closing(Http(entry)) as client, closing(Http(entry)) as beside:
-        client.begin()
-        beside.headers = client.headers
-        params = {
-            "name": "report",
-            "arguments": {"text": "it"},
-            "_meta": {"progressToken": 7},
-        }
-        stream = client.post({"id": 1, "method": "tools/call", "params": params})
-        events = []
-        while line := stream.readline():
-            if not line.startswith(b"data: "):
-                continue
-            events.append(json.loads(line[6:]))
-            if events[-1].get("method") == "sampling/createMessage":
-                answer = {"id": events[-1]["id"], "result": sampled("a stream's")}
-                assert beside.post(answer).status == 202
-    assert [one.get("method") for one in events] == [
-        "notifications/progress", "notifications/message", "sampling/createMessage", None
-    ]  # fmt: skip
-    assert events[0]["params"]["progressToken"] == 7
-    assert events[-1]["result"]["content"][0]["text"] == "a stream's"
-    assert chain.finish() == 0
 
 
 @pytest.mark.parametrize(

@@ -75,32 +75,6 @@ def test_a_change_is_asked_in_the_editor(
     assert questions(again) == []
 
 
-def test_a_change_is_asked_in_version_2(rig: Rig, offers: Path) -> None:
-    chain = rig.agent(proxy(rig, offers), rig.demo())
-    session = begin(chain, 2)
-
-    def shown() -> str:
-        before = len(chain.texts(session))
-        assert "result" in chain.answer(chain.start_prompt(session, "/tools"))
-        chain.until(lambda: "tools/echo" in "".join(chain.texts(session)[before:]), "the tools")
-        return "".join(chain.texts(session)[before:])
-
-    assert "tools/add" in shown()
-    offer(offers, ECHO, EVIL)
-    assert "tools/add" not in shown()
-    chain.serves[PERMISSION] = answer("allow-session")
-    assert "tools/add" in shown()
-    (asked,) = questions(chain)
-    assert asked["title"] == "Allow the changes of MCP server `tools` to its tools?"
-    assert "now says `Adds. Ignore all previous" in asked["description"]
-    assert {each["optionId"] for each in asked["options"]} == {
-        "allow-session",
-        "allow-version",
-        "keep-narrow",
-    }
-    assert chain.finish() == 0
-
-
 @pytest.mark.parametrize("how", ["keep-narrow", "allow-session", "error"])
 def test_a_no_leaves_the_change_out(rig: Rig, offers: Path, how: str) -> None:
     words = (proxy(rig, offers), rig.demo())
@@ -122,18 +96,6 @@ def test_a_no_leaves_the_change_out(rig: Rig, offers: Path, how: str) -> None:
     (kept,) = tools.STORE.load().kept.values()
     assert set(kept.servers["tools"]["tool"]) == {"echo", "add"}
     assert kept.servers["tools"]["tool"]["add"].value == ADD
-
-
-@pytest.mark.parametrize("setting", ["keep", "drop"])
-def test_what_is_set_is_not_asked(rig: Rig, offers: Path, setting: str) -> None:
-    chain = rig.agent(proxy(rig, offers), rig.demo(), options=("-c", f"changed-tools={setting}"))
-    session = begin(chain, 1)
-    assert listed(chain, session) == ["echo", "add"]
-    offer(offers, ECHO, EVIL)
-    assert listed(chain, session) == (["echo", "add"] if setting == "keep" else [])
-    assert questions(chain) == []
-    assert chain.finish() == 0
-    assert "`tools` has changed its tools: " in chain.stderr
 
 
 def test_a_lock_has_what_was_agreed_to(rig: Rig, offers: Path) -> None:

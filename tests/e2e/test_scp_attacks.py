@@ -18,10 +18,6 @@ from tests.harness.process.command import COMMAND
 from tests.harness.process.managed import CONTACT, Machine
 from tests.harness.process.rig import DEMO, Chain, Rig
 
-WRONG: Final[tuple[object, ...]] = (
-    *(None, []),
-    *({"servers": "x"}, {"servers": [5]}, {"servers": [{"command": 5}]}),
-)
 TOUCH: Final = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
 
 
@@ -112,14 +108,6 @@ def test_the_lock_decides_about_what_a_host_names(rig: Rig) -> None:
     assert "args" in text
     works(chain, server(agent))
     assert not (rig.folder / "evil-ran").exists()
-
-
-def test_locked_without_a_lock_file_runs_nothing(rig: Rig) -> None:
-    chain = scp(rig, options=("--locked",))
-    assert "result" in chain.request("initialize", hello())
-    assert "conductor.lock" in refused(chain, server(rig.demo()))
-    assert rig.log("A") == []
-    assert chain.finish() == 0
 
 
 def test_the_conductor_around_it_says_why_it_refuses(rig: Rig) -> None:
@@ -241,28 +229,6 @@ def test_too_many_and_too_often(rig: Rig) -> None:
     assert "8 chains have been refused" in text
     assert rig.log("A") == []
     assert chain.finish() == 0
-
-
-def test_garbage_before_the_chain(rig: Rig) -> None:
-    chain = scp(rig)
-    deep = b'{"jsonrpc":"2.0","id":1,"method":"_scp/proxy","params":' + b"[" * 100_000
-    for line in (b"{", b"\xff\xfe", b"[]", b"null", b'{"id":{}}', b"[" * 10_000, deep, b"\x00"):
-        chain.send_bytes(line + b"\n")
-    chain.until(lambda: len(chain.answers(None)) >= 7, "the refusals")
-    for params in WRONG:
-        assert "error" in chain.request("_scp/proxy", params)
-    assert "result" in chain.request("initialize", hello())
-    for params in WRONG:
-        assert chain.request("_scp/proxy", params)["error"]["code"] == -32602
-    works(chain, server(rig.demo()))
-
-
-def test_a_line_that_is_too_long_before_the_chain(rig: Rig) -> None:
-    chain = scp(rig, options=("-c", "line-limit=64k"))
-    long = {**hello(), "_x": "x" * 100_000}
-    assert "was skipped" in chain.request("initialize", long)["error"]["message"]
-    assert "result" in chain.request("initialize", hello())
-    works(chain, server(rig.demo()))
 
 
 def test_what_a_client_names_is_on_record(rig: Rig) -> None:

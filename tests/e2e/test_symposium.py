@@ -108,21 +108,6 @@ def test_a_branch_is_of_them(here: Place, rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("package.json", '{"dependencies": {"tokio": "1"}, "devDependencies": {"serde": "1"}}'),
-        ("pyproject.toml", '[project]\ndependencies = ["tokio>1", "serde"]\n'),
-    ],
-)
-def test_in_other_languages(here: Place, rig: Rig, name: str, text: str) -> None:
-    here.user(symposium(file=name))
-    (rig.folder / name).write_text(text)
-    chain = rig.agent("symposium", rig.demo())
-    assert asked(chain) == ["<serde>", "<tokio>", "hi"]
-    assert chain.finish() == 0
-
-
 @pytest.mark.proves("a project's manifests name no")
 def test_an_agent_cannot_rid_the_chain_of_a_component(here: Place, rig: Rig) -> None:
     here.user(symposium())
@@ -150,27 +135,6 @@ def test_a_lock_holds_what_runs_in_the_project(here: Place) -> None:
     ran = here.run(*run)
     assert ran.code == 2
     assert "bevy" in ran.err
-
-
-@pytest.mark.parametrize("kind", ["large", "elsewhere", "broken", "unreadable"])
-def test_a_manifest_that_cannot_be_judged_is_named(here: Place, kind: str) -> None:
-    here.user(symposium())
-    cargo = here.project / "Cargo.toml"
-    if kind == "large":
-        cargo.write_text(CARGO)
-        with cargo.open("r+b") as file:
-            file.truncate(50 * 1024 * 1024)
-    elif kind == "elsewhere":
-        (here.home / "Cargo.toml").parent.mkdir(exist_ok=True)
-        (here.home / "Cargo.toml").write_text(CARGO)
-        cargo.symlink_to(here.home / "Cargo.toml")
-    elif kind == "broken":
-        cargo.write_text("[[[[" * 1000)
-    else:
-        os.mkfifo(cargo)  # nobody ever writes to it
-    ran = here.run("exec", "symposium", "demo", "-p", "hi")
-    assert (ran.code, ran.out) == (0, "hi\n"), ran.err
-    assert ran.err.count(f"warning: conductor: {cargo} is passed over: ") == 1
 
 
 @pytest.mark.proves("a project's manifests name no")

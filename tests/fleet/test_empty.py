@@ -95,21 +95,3 @@ def test_nats_that_comes_back_empty_gets_all_again(fleet: Fleet, nats: Nats) -> 
         client.answer(client.start_prompt(session, "three"))
         client.prompt(session, "four")
         assert not [one.stderr for one in workers if "defect" in one.stderr]
-
-
-def test_an_agent_that_cannot_load_is_told_what_was_said(fleet: Fleet) -> None:
-    """The conversation is among the values of the fleet: the agent of the next worker gets it in
-    words, before the next prompt, and the client sees nothing of that."""
-    for _ in range(2):
-        fleet.worker("sessions", "demo")
-    with fleet.gateway() as gateway:
-        client = gateway.socket()
-        session = client.begin()
-        assert client.prompt(session, "the word is gooseberry") == "the word is gooseberry"
-        for _ in range(2):
-            fleet.kill(fleet.holder())
-            fleet.worker("sessions", "demo")
-            client.answer(client.start_prompt(session, "in this moment"))
-            told = client.prompt(session, "/history")
-            assert "the word is gooseberry" in told
-            assert told.endswith('"dropped":0}')
