@@ -199,6 +199,8 @@ def _touch(path: str) -> None:
 
 
 _DAY: Final = 24 * 3600
+_LONGEST_BUILD: Final = 300.0
+"""Seconds that a conductor waits for another one that builds the guest."""
 
 
 def _digested(stem: str) -> tuple[str, str] | None:
@@ -236,7 +238,6 @@ def _toolchain() -> str:
 def _build(sdk: str, folder: str) -> None:
     """Builds the guest with componentize-py. Raises `UsageError`."""
     import importlib.util
-    import subprocess
 
     if importlib.util.find_spec("componentize_py") is None:
         raise UsageError(
@@ -246,12 +247,21 @@ def _build(sdk: str, folder: str) -> None:
         )
     try:
         private_files.make_folders(folder)
+        # Two builds make different files: the digest of one may not stand beside the other.
+        with private_files.alone(os.path.join(folder, ".building"), _LONGEST_BUILD):
+            if built_guest() is None:
+                _run_build(sdk, folder)
     except OSError as error:
         raise UsageError(
             f"the Python guest, which runs sandboxed `.py` proxies, cannot be built: "
             f"{error.filename}: {error.strerror}",
             f"make `{folder}` writable, or set XDG_CACHE_HOME to a folder that is",
         ) from None
+
+
+def _run_build(sdk: str, folder: str) -> None:
+    import subprocess
+
     sys.stderr.write("conductor: building the Python guest; once for this version, some 10 s …\n")
     sys.stderr.flush()
     done = subprocess.run(
