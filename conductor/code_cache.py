@@ -106,6 +106,8 @@ class CodeCache:
         """Writes the file anew if modules were loaded from the folders."""
         if sys.dont_write_bytecode or not os.access(self._file.rpartition("/")[0], os.W_OK):
             return
+        if os.path.isdir(self._file):  # nothing can replace a folder
+            return
         new = self._new()
         if not new:
             return

@@ -321,8 +321,10 @@ def test_a_folder_in_its_place_stops_nobody(place: Place) -> None:
     file = place.file
     file.unlink()
     file.mkdir()
+    before = file.parent.stat().st_mtime_ns
     assert place.run()["values"] == place.run()["values"] == [1, 2, 3]
     assert list(file.parent.glob("*.test*")) == [file]
+    assert file.parent.stat().st_mtime_ns == before  # nor was a file made for nothing
 
 
 def test_a_module_that_is_run_has_none(place: Place) -> None:
