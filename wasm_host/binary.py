@@ -386,8 +386,7 @@ class _Core:
                 reader.value_type()
                 reader.limits()
             elif kind == 2:
-                self.binary.memories += 1
-                self.binary.memory = self.binary.memory or reader.limits()
+                self._memory(reader)
             elif kind == 3:
                 reader.value_type()
                 reader.byte()
@@ -404,9 +403,12 @@ class _Core:
 
     def _memories(self, reader: Reader) -> None:
         for _ in range(reader.number()):
-            self.binary.memories += 1
-            limits = reader.limits()
-            self.binary.memory = self.binary.memory or limits
+            self._memory(reader)
+
+    def _memory(self, reader: Reader) -> None:
+        limits = reader.limits()
+        self.binary.memories += 1
+        self.binary.memory = self.binary.memory or limits
 
     def _exports(self, reader: Reader) -> None:
         for _ in range(reader.number()):
