@@ -36,9 +36,9 @@ def record(file: Path, *arguments: str, said: bytes = b"") -> None:
     assert talk(command, said or conversation()) == 0
 
 
-def replay(file: Path, *arguments: str) -> Ran:
+def replay(file: Path, *arguments: str, timeout: str = "50") -> Ran:
     """Replays it."""
-    return conductor("log", "replay", str(file), "--timeout", "50", *arguments)
+    return conductor("log", "replay", str(file), "--timeout", timeout, *arguments)
 
 
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
@@ -157,7 +157,7 @@ def test_a_program_that_ends_or_says_nothing(tmp_path: Path) -> None:
         ("silent", "import sys; sys.stdin.read()", "nothing has moved for 0.2 s"),
     ):
         component = program(tmp_path, source, name)
-        ran = replay(file, component, "--as", "forward", "--timeout", "0.2", "--json")
+        ran = replay(file, component, "--as", "forward", "--json", timeout="0.2")
         assert (ran.code, why in ran.out) == (1, True), ran.out + ran.err
 
 

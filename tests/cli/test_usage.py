@@ -166,16 +166,6 @@ WRONG = {
     "agent where none fits": (["agent", "clade", "demo"], "`clade`", "did you mean `cache`?"),
     "two prompts": (["exec", "demo", "-p", "a", "-p", "b"], "`--prompt` is given twice", "once"),
     "two levels": (["agent", "--log", "info", "--log", "debug", "demo"], "`--log` is", "once"),
-    "one key of two values": (
-        ["agent", "-c", "ring=1M", "-c", "ring=2M", "demo"],
-        "`-c ring` is given twice",
-        "once",
-    ),
-    "a key within another": (
-        ["agent", "-c", "peer.a=x", "-c", 'peer={b="y"}', "demo"],
-        "`-c peer` is given twice",
-        "once",
-    ),
     "one limit by two names": (
         ["agent", "datetime,memory=8M,limit.memory_bytes=9M", "demo"],
         "`memory` is given twice for `datetime`",

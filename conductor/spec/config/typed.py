@@ -17,7 +17,6 @@ from conductor.spec import syntax, toml_files
 from conductor.spec.config import anchors, reading
 from conductor.spec.config.layers import above
 from conductor.spec.config.model import Config, NamedChain, Written, WrittenOption
-from conductor.spec.option_table import given_twice
 from conductor.spec.toml_files import Key, Mistake
 
 TABLES: Final = ("options", "components", "chains", "serve", "indexes")
@@ -46,7 +45,7 @@ def over(lower: Config, words: Sequence[str]) -> Typed:
 
     Args:
         lower: The configuration of the files.
-        words: The values of `-c`, in order.
+        words: The values of `-c`, in order; of two values for one key the later one counts.
     """
     tables: dict[str, Any] = {}
     origins: dict[tuple[Key, ...], str] = {}
@@ -91,8 +90,6 @@ def _add(tables: dict[str, Any], origins: dict[tuple[Key, ...], str], word: str)
                 f"`-c {key}` is below `{name}`, which another `-c` sets",
                 "set the whole of it, or each part",
             )
-    if path in origins:
-        raise given_twice(f"-c {key}")
     table[path[-1]] = _value(path, text)
     origins[path] = f"command line, -c {key}"
 
