@@ -38,6 +38,7 @@ from conductor.core.policy.scopes import (
 )
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.files import content
+from conductor.transports.remote.client import InPieces
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
@@ -131,10 +132,11 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         *others, last = dict.fromkeys(addresses)
         for address in others:
             with contextlib.suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
-                return await self._inner.connect_tcp(
-                    address, port, timeout, local_address, socket_options
-                )
-        return await self._inner.connect_tcp(last, port, timeout, local_address, socket_options)
+                return await self._connect(address, port, timeout, local_address, socket_options)
+        return await self._connect(last, port, timeout, local_address, socket_options)
+
+    async def _connect(self, *to: Any) -> httpcore.AsyncNetworkStream:
+        return InPieces(await self._inner.connect_tcp(*to))
 
     async def connect_unix_socket(
         self,
@@ -153,7 +155,7 @@ class _Pinned(httpcore.AsyncNetworkBackend):
             raise ServiceError("unreachable", f"{path}: {error.strerror}") from None
         if not stat.S_ISSOCK(kind):
             raise ServiceError("unreachable", f"{path}: is no socket")
-        return await self._inner.connect_unix_socket(path, timeout, socket_options)
+        return InPieces(await self._inner.connect_unix_socket(path, timeout, socket_options))
 
 
 @functools.cache

@@ -183,3 +183,29 @@ def test_a_connection_of_https_is_encrypted(tmp_path: Path) -> None:
 
     with certified(tmp_path) as (context, trusted), serving({"/x": b"hi"}, context) as server:
         assert asyncio.run(asked(f"{server.url}/x", trusted)) == b"hi"
+
+
+async def test_chunks_of_one_byte_leave_others_their_turns() -> None:
+    chunks = b"1\r\n:\r\n" * 40_000
+    turns = before = seen = most = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n\r\n" % chunks)
+        writer.close()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        address = parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        other = asyncio.create_task(others())
+        async with client.pool(address, None) as pool, pool.stream("GET", str(address)) as answer:
+            async for _ in answer.aiter_stream():
+                seen = seen + 1 if turns == before else 1
+                before, most = turns, max(most, seen)
+        other.cancel()
+    assert most <= client._MOST // len(b"1\r\n:\r\n") + 1
