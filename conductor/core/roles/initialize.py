@@ -147,8 +147,9 @@ class Initializer(Part):
             pending.answer_to, pending.params = AnswerTo.LAST, params
             self.has_time(peer, pending)
             self._exchange.forward(lane, INITIALIZE, params, pending)
-        elif peer.handshake is not None and not peer.ready:
-            # A second `initialize` while one is open: the first answer may settle the dialect.
+        elif peer.handshake is not None and (not peer.ready or _judged(peer)):
+            # A second `initialize` while one is open: the first answer may settle the dialect, and
+            # ends a policed component that refuses.
             message = Message(INITIALIZE, params, _HEADING)
             peer.backlog.append(Waiting(Next.INITIALIZE, lane, pending, message))
         else:
@@ -371,8 +372,7 @@ class Initializer(Part):
             self._parts.waits.resume(peer)
         kept = _kept_shape(peer) if peer.offer_shape is not None else None
         self._pass_back(handshake.pending, member, body, kept)
-        if not peer.ready:
-            self._parts.waits.resume(peer)
+        self._parts.waits.resume(peer)
 
     def last_answered(self, params: Params, pending: Visit, member: bytes, body: bytes) -> None:
         """The agent has answered, or in proxy mode the outer conductor for its successor."""
@@ -482,6 +482,11 @@ def _must_take_role(peer: Peer) -> bool:
     started again itself. A component that cannot be written to before would hold messages."""
     component = peer.component
     return peer.restarting or component.program or bool(component.instance) or not peer.ready
+
+
+def _judged(peer: Peer) -> bool:
+    """Whether its policy says how far it may answer the `initialize` that it was given."""
+    return peer.policy_state is not None and peer.policy_state.enforced and peer.shadow is None
 
 
 def _patience(peer: Peer) -> float:

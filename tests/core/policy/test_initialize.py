@@ -235,6 +235,26 @@ def test_one_that_never_initializes_the_successor_it_has_launched_may_neither() 
         pb << ("g", request(3, "session/new", {"cwd": "/"}))
 
 
+def test_of_two_at_once_each_has_an_answer() -> None:
+    with before(profile="full") as pb:
+        given(pb)
+        pb >> ("client", request("j", "initialize", ASKED))
+        pb >> ("g", "p", error(Hole("g-i"), 1, "g: bad")) << Silent("g", "initialize", 0.0, "bad")
+        pb >> (lambda r: r.bypassed("g", Closure("it is gone")))
+        pb << ("client", error("i", -32603, "it is gone"))
+        pb << ("client", error("j", -32603, "it is gone"))
+
+
+def test_the_second_of_two_comes_once_the_first_is_answered() -> None:
+    with before(profile="full") as pb:
+        given(pb)
+        pb >> ("client", request("j", "initialize", ASKED))
+        forwarded(pb)
+        answered(pb)
+        pb >> ("g", "p", result(Hole("g-i"), ANSWER)) << ("client", result("i", ANSWER))
+        pb << ("g", "p", request(Hole("g-j"), "initialize", ASKED))
+
+
 def test_it_may_not_claim_more_than_the_client_said() -> None:
     with before(profile="full") as pb:
         given(pb)
