@@ -75,6 +75,11 @@ RULES: Final = (
         ("conductor.services", "conductor.core", *BASE),
         ("anyio", "httpcore2", "msgspec"),
     ),
+    Rule(
+        "conductor.services.fetch",
+        ("conductor.services", "conductor.core", "conductor.transports.remote.in_pieces", *BASE),
+        ("anyio", "httpcore2", "msgspec"),
+    ),
     # It makes a folder of its own.
     Rule(
         "conductor.services.kv",

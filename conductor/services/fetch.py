@@ -38,7 +38,7 @@ from conductor.core.policy.scopes import (
 )
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.files import content
-from conductor.transports.remote.client import InPieces
+from conductor.transports.remote.in_pieces import InPieces
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
