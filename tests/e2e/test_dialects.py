@@ -26,19 +26,13 @@ FORMS: Final = {
         ("_proxy/successor/receive/request", "_proxy/successor/receive/notification"),
     ),
 }
-ROWS: Final = [
-    pytest.param("acp", (), id="acp"),
-    pytest.param("sdk", (), id="sdk"),
-    pytest.param("sacp", (), id="sacp"),
-    pytest.param("pacp", (), id="pacp"),
-]
 
 
 @pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize(("dialect", "flags"), ROWS)
-def test_envelopes_both_ways(rig: Rig, dialect: str, flags: tuple[str, ...], told: bool) -> None:
+@pytest.mark.parametrize("dialect", FORMS)
+def test_envelopes_both_ways(rig: Rig, dialect: str, told: bool) -> None:
     """Requests and notifications, down and up; nothing of the envelope comes out of it."""
-    chain = rig.agent(rig.x("X", "--meta", *flags, dialect=dialect, told=told), rig.demo())
+    chain = rig.agent(rig.x("X", "--meta", dialect=dialect, told=told), rig.demo())
     session = chain.begin()
     chain.serves["_x/up"] = lambda params: {"got": params}
     chain.notify("_x/down", {"a": 1})

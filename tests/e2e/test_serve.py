@@ -145,26 +145,6 @@ def test_a_connection_belongs_to_its_principal(rig: Rig) -> None:
         assert client.new_session()
 
 
-@pytest.mark.parametrize(
-    ("header", "value", "status"),
-    [
-        ("Origin", "https://evil.example", 403),
-        ("Origin", "null", 403),
-        ("Host", "evil.example", 421),
-        ("Origin", "https://chat.example", 400),
-        ("Host", "chains.example", 400),
-    ],
-)
-def test_foreign_origins_and_hosts(rig: Rig, header: str, value: str, status: int) -> None:
-    names = ("-c", "serve.origin=https://chat.example", "--host", "chains.example")
-    with served(rig, "serve", rig.demo(), "--listen", "ws://127.0.0.1:0", *names) as server:
-        client = server.http(**{header: value})
-        assert client.ask("GET").status == status
-        if status != 400:
-            assert client.ask("POST", b"{}", Content_Type="application/json").status == status
-            assert client.ask("DELETE").status == status
-
-
 _HERE: Final = "https://chat.example"
 
 

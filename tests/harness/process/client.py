@@ -178,9 +178,9 @@ class Client:
         """Standard error so far."""
         return self.errors.decode(errors="replace")
 
-    def until_stderr(self, text: str) -> None:
-        """Waits until standard error holds `text`."""
-        self.until(lambda: text in self.stderr, f"{text!r} on standard error")
+    def until_stderr(self, text: str, count: int = 1) -> None:
+        """Waits until standard error holds `text` so often."""
+        self.until(lambda: self.stderr.count(text) >= count, f"{text!r} on standard error")
 
     def story(self) -> str:
         """What was said so far, for a failing test."""
