@@ -148,6 +148,28 @@ def test_sleep_is_bounded_in_all_of_a_delivery_s_calls(monkeypatch: pytest.Monke
     guest.close()
 
 
+FOR_EVER = """
+(module
+  (import "wasi_snapshot_preview1" "poll_oneoff" (func $poll (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "clock_time_get" (func $time (param i32 i64 i32) (result i32)))
+  (memory (export "memory") 1)
+  (func $sleep
+    (drop (call $poll (i32.const 0) (i32.const 1024) (i32.const 1) (i32.const 2048))))
+  (func (export "_start")
+    (i64.store (i32.const 24) (i64.const -1))
+    (call $sleep)
+    (call $sleep)
+    (drop (call $time (i32.const 0) (i64.const 0) (i32.const 512)))))
+"""
+"""Sleeps until the end of all time, twice, then asks for the time."""
+
+
+def test_no_sleep_is_longer_than_the_pretended_clock_can_tell() -> None:
+    guest = wasm_host.load(assemble(FOR_EVER)).instantiate("sleeper")
+    assert guest.start(b"") == b""
+    guest.close()
+
+
 def _run(name: str, limits: Limits) -> None:
     loaded = wasm_host.load(
         wasm(HOSTILE / f"{name}.wat"), limits=limits, grants=frozenset({"clock"})

@@ -44,6 +44,9 @@ MAX_RANDOM = 1 << 20
 MONOTONIC_START = 1_000_000_000
 """The begin of the pretended monotonic clock: Go gives up when it reads zero."""
 
+LAST = 1 << 63
+"""The end of the pretended clock: a guest may sleep for ever, again and again."""
+
 CHARACTER_DEVICE = 2
 NONBLOCK = 1 << 2
 RIGHT_READ, RIGHT_WRITE, RIGHT_POLL = 1 << 1, 1 << 6, 1 << 27
@@ -348,7 +351,7 @@ class Wasi:
             self.sleep(nanoseconds / 1e9)
         else:
             self._deny("clock_time_get")
-            self._now += nanoseconds
+            self._now = min(self._now + nanoseconds, LAST)
 
 
 def _last(memory: CapiMemory, places: list[tuple[int, int]], room: int) -> bytes:
