@@ -123,6 +123,6 @@ def _processor(seen: Seen, one: ComponentState) -> str:
 def _style(one: ComponentState) -> str:
     if one.state == "paused":
         return "yellow"
-    if one.state in ("ended", "left out", "restarting"):
+    if one.state in ("ended", "left out", "restarting", "stopped"):
         return "red"
     return ""

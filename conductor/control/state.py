@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from conductor.control import protocol
 from conductor.control.protocol import ChainState, ComponentState
 from conductor.run import health
-from conductor.transports.process_state import memory, processor_time, words
+from conductor.transports.process_state import is_stopped, memory, processor_time, words
 from conductor.version import version
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _components(runtime: Runtime, figures: Figures | None) -> Iterator[Component
         for component in planned.names:
             yield ComponentState(
                 name=component,
-                state=_state(runtime, name, component),
+                state=_state(runtime, name, component, process),
                 paused=component in runtime.pauses.names,
                 process=process,
                 memory=None if process is None else memory(process),
@@ -61,10 +61,12 @@ def _components(runtime: Runtime, figures: Figures | None) -> Iterator[Component
             )
 
 
-def _state(runtime: Runtime, name: str, component: str) -> str:
+def _state(runtime: Runtime, name: str, component: str, process: int | None) -> str:
     if runtime.records.left_out(component):
         return "left out"
     state = health.state(runtime.router, name)
+    if process is not None and is_stopped(process):
+        return "stopped"
     return "paused" if state == "up" and component in runtime.pauses.names else state
 
 

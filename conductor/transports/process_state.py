@@ -23,6 +23,11 @@ def processor_time(pid: int) -> float | None:
     return sum(map(int, fields)) / os.sysconf("SC_CLK_TCK") if len(fields) == 2 else None
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal or a debugger has stopped a process; False: this system does not say."""
+    return _read(pid, "stat").rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
+
+
 def words(pid: int) -> str:
     """The name of a process; empty: this system does not say."""
     return _read(pid, "comm").decode(errors="replace").strip()

@@ -211,6 +211,20 @@ def test_a_program_is_paused_and_resumed(rig: Rig) -> None:
     assert b'"through"' in heard
 
 
+def test_a_component_whose_process_somebody_has_stopped_is_shown_so(rig: Rig) -> None:
+    chain = rig.agent("passthrough", rig.demo())
+    session = chain.begin()
+    found(chain)
+    process = state_of(chain).components[0].process
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)
+    try:
+        until(lambda: states(chain)["passthrough"] == "stopped")
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert chain.prompt(session, "hi") == "hi"
+
+
 def test_it_stays_paused_when_its_host_is_started_again_or_replaced(rig: Rig) -> None:
     guests = ("passthrough,on_failure=restart", "datetime,on_failure=restart")
     chain = rig.agent(*guests, rig.demo(), options=CLOCK)
