@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from conductor.http import limits
-from conductor.http.headers import BODY, head_of
+from conductor.http.headers import BODY, date_of, head_of
 from conductor.http.parser import Head, Parser, Part
 from conductor.http.request import CLOSE, Refused, Request
 from conductor.transports.deadline import Deadline
@@ -72,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of its body that nobody takes."""
         self._said: tuple[object, ...] = ()
         self._head = b""
-        """The head of the answer before."""
+        """The head of the answer before, but for its date and its end."""
         self._is_chunked = False
         """Whether the parts of the answer are chunks."""
         self._keeps = False
@@ -313,10 +314,10 @@ class Connection(asyncio.BufferedProtocol):
             more = [_CHUNKED] if self._is_chunked else []
             if not self._keeps and "connection" not in names:
                 more += CLOSE
-            self._head = head_of(status, (*headers, *more))
+            self._head = head_of(status, (*headers, *more)).removesuffix(b"\r\n")
         self._http.keeps = self._keeps
         self._http.waits = False  # a word in the middle of an answer would be a part of it
-        self.write_raw(self._head)
+        self.write_raw(b"%b%b\r\n" % (self._head, date_of(int(time.time()))))
 
     def write(self, data: bytes) -> None:
         """Writes a part of an answer."""

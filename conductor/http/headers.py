@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hmac
+import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -49,6 +51,12 @@ def head_of(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
     if any(character in line for line in lines for character in "\r\n\0"):
         raise ValueError("a header has a line break")
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
+
+
+@functools.lru_cache(maxsize=1)
+def date_of(second: int) -> bytes:
+    """The line of a head that says when it was written, in seconds since 1970."""
+    return time.strftime("Date: %a, %d %b %Y %H:%M:%S GMT\r\n", time.gmtime(second)).encode()
 
 
 def misdirected(

@@ -22,6 +22,8 @@ _PIECE: Final = 16 * 1024
 _END: Final = b"\r\n\r\n"
 _LINE: Final = re.compile(rb"[!-~]+ [!-~]+ HTTP/(\d\.\d)\r\n")
 """The first line of a request; a parser takes more blanks, and requests of RTSP."""
+_ABSOLUTE: Final = re.compile("https?://([^/?]*)(.*)", re.IGNORECASE)
+"""A target as clients of proxies write it, with the name of the server."""
 
 
 class Part(enum.Enum):
@@ -129,6 +131,9 @@ class Parser:
             headers.pop("upgrade", None)  # HTTP/1.0 knows none, so nobody may follow it
         if why := self._refusal(head, why):
             raise Refused(why)
+        if named := _ABSOLUTE.fullmatch(head.target):
+            headers["host"], target = named.groups()
+            head.target = target if target.startswith("/") else f"/{target}"
         words = headers.get("connection", "").lower().split(",")
         self.keeps = self.is_new and "close" not in (word.strip() for word in words)
         self.waits = self.is_new and headers.get("expect", "").lower() == "100-continue"

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 
 import pytest
 
@@ -167,8 +169,29 @@ async def test_an_answer_without_content_names_no_length() -> None:
         for _ in range(2):
             talk.send(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         talk.send(b"GET / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n")
-        heads = b"HTTP/1.1 204 \r\n\r\n" * 2 + b"HTTP/1.1 204 \r\nconnection: close\r\n\r\n"
-        assert await talk.rest() == heads
+        *heads, last, end = (await talk.rest()).split(b"\r\n\r\n")
+        assert end == b""
+        for head, more in [*((head, []) for head in heads), (last, [b"connection: close"])]:
+            *lines, date = head.split(b"\r\n")
+            assert lines == [b"HTTP/1.1 204 ", *more]
+            assert parsedate_to_datetime(date.removeprefix(b"Date: ").decode()).tzinfo is UTC
+
+
+async def test_a_target_with_the_name_of_the_server_is_taken() -> None:
+    async def told(request: Request) -> None:
+        request.admit()
+        text = f"{request.headers['host']} {request.path} {request.query}"
+        await request.respond(Response(text.encode()))
+
+    async with serving(told) as (connect, _):
+        talk = await connect()
+        for target, seen in (
+            (b"http://own:1/a?b=c", b"own:1 /a {'b': 'c'}"),
+            (b"HTTPS://own?b=c", b"own / {'b': 'c'}"),
+            (b"http://own", b"own / {}"),
+        ):
+            talk.send(b"GET " + target + b" HTTP/1.1\r\nhost: other\r\n\r\n")
+            assert await talk.answer() == (200, seen)
 
 
 async def test_an_answer_to_head_has_no_body() -> None:
