@@ -199,6 +199,15 @@ def test_who_cancels_a_turn_answers_its_questions(fancy: Talking) -> None:
     assert (turn["stop"], turn["answer"]) == ("cancelled", "the answer was cancelled")
 
 
+def test_that_a_prompt_is_on_its_way_is_news(demo: Talking) -> None:
+    session = demo.until(idle)["sessions"][0]["id"]
+    seen = demo.ask("/api/chat/news")[1]["version"]
+    demo.say(session, "/hang")
+    assert "chat" in demo.ask(f"/api/chat/news?seen={seen}")[1]
+    demo.do("cancel", session=session)
+    demo.until(idle)
+
+
 def test_modes_options_and_sessions(demo: Talking, fancy: Talking) -> None:
     first = demo.until(idle)["sessions"][0]
     if first["modes"] is not None:

@@ -280,7 +280,7 @@ def posing() -> Iterator[Attack]:
     for name in (
         "Ask", "ask", "ASK ", "A s k", "\uff21\uff53\uff4b", "\u0410sk", "As\u03ba", "ask-2",
         "Ask2", "Ask (current)", "\u2713 Ask", "as\u212a", "A\u200bsk", "\u202eksA", "8ypass",
-        "Ask\u3164", "\u1d00s\u1d0b", "\u13aask",
+        "Ask\u3164", "\u1d00s\u1d0b", "\u0250sk", "\u13aask",
         "\U0001f170sk", "\U0001f170\U0001f182\U0001f17a", "\U0001f150sk",
         "\U0001f1e6\U0001f1f8\U0001f1f0", "State: Ask", "Modus: Ask", "Ask (safe)", "It is Ask",
         "Session \u2013 Ask", "Ask/Other", "tone=ask", "Asking | Ask", "\u15e9sk", "\ua4eesk",
