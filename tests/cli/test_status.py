@@ -1,5 +1,6 @@
 """Starting is never silent: the status line on a terminal, and what stands in its place."""
 
+import asyncio
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from conductor.cli import app, report, silence
-from conductor.cli.status import Uncovering
+from conductor.cli.status import Shown, Status, Uncovering
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor
 from tests.places import ROOT
@@ -294,3 +295,21 @@ def test_a_message_to_the_client_takes_it_away_first() -> None:
     inner: Any = SimpleNamespace(write=said.append)
     Uncovering(inner, lambda: said.append("uncovered")).write(b"{}\n")
     assert said == ["uncovered", b"{}\n"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"), [("line", "advice\n"), ("once", "late\nadvice\n"), ("nowhere", "")]
+)
+def test_where_the_one_line_of_a_stage_is_said(
+    shown: Shown, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logged: list[str] = []
+
+    async def say() -> None:
+        runtime: Any = SimpleNamespace(router=None, planned={})
+        status, stage = Status(runtime, lambda *words: logged.append(words[2]), shown), Any
+        for text in ("late", "late", "advice", "advice"):
+            status._say(stage, text, advice=text == "advice")  # type: ignore[arg-type]
+
+    asyncio.run(say())
+    assert (capsys.readouterr().err, logged) == (said, ["advice"])
