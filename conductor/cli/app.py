@@ -25,8 +25,9 @@ from conductor.version import version
 _EXPLAIN_OTHERS: Final = ("help", "completion")
 _NONE: Final = ("--version", "-V")
 """Words that need no command."""
+_HELP: Final = "Runs proxies between an editor and its AI agent, untrusted proxies in a sandbox."
 _EXAMPLES: Final = paragraphs(
-    "Try it, then put it into your editor, with your own agent:",
+    "Try a chain, then put the chain into your editor, with your own agent:",
     '  conductor exec datetime demo -p "what day is it?"',
     "  conductor setup zed datetime claude",
 )
@@ -46,7 +47,7 @@ def _conductor(
         ),
     ] = False,
 ) -> None:
-    """Runs proxies between an editor and its AI agent, untrusted proxies in a sandbox."""
+    """The command without words, whose options typer reads."""
 
 
 class _Command(TyperCommand):
@@ -83,7 +84,7 @@ def command(*typed: str) -> Any:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(epilog=_EXAMPLES)(_conductor)
+    app.callback(help=_HELP, epilog=_EXAMPLES)(_conductor)
     groups = {"": app}
     for row in _wanted(typed):
         _add(row, groups)

@@ -115,7 +115,7 @@ _ROWS = (
         "chains:connect",
         RUN,
         LASTING | Trait.STARTED | Trait.ONE_WORD | RARE,
-        "Connect an editor to a chain that runs elsewhere",
+        "Connect an editor to a chain at an address",
     ),
     Command("serve", "serve:serve", RUN, CHAIN, "Serve chains to many clients at addresses"),
     Command(
@@ -123,7 +123,7 @@ _ROWS = (
         "attach:attach",
         RUN,
         LASTING | RARE,
-        "Attach to a session that others have",
+        "Attach to a live session of a server",
     ),
     Command("fleet", "fleet", RUN, LASTING | RARE, "Serve chains from many machines"),
     Command("fleet dev", "fleet:dev", RUN),
@@ -152,14 +152,14 @@ _ROWS = (
         "agents:agents",
         SET_UP,
         LASTING,
-        "Show which agents are here, and how to get the others",
+        "Show which agents are installed, and how to get the others",
     ),
     Command("trust", "trust_:trust_", SET_UP),
     Command("config", "config_", SET_UP, brief="Show and check the configuration"),
     Command("config show", "config_:show", SET_UP),
     Command("config check", "config_:check", SET_UP),
     Command("config schema", "config_:schema", SET_UP),
-    Command("ps", "ps:ps", LOOK, LASTING | RARE, "Show the chains of yours that run"),
+    Command("ps", "ps:ps", LOOK, LASTING | RARE, "Show your running chains"),
     Command("ps pause", "ps_change:pause", LOOK),
     Command("ps resume", "ps_change:resume", LOOK),
     Command("ps reload", "ps_change:reload", LOOK),
@@ -169,7 +169,7 @@ _ROWS = (
         "log",
         "log_kinds",
         LOOK,
-        brief="Show what is on record: who changed what, how long each took",
+        brief=("Show the records of chains: messages, changes, refusals, times"),
     ),
     Command("log show", "log_show:show", LOOK),
     Command("log stats", "log_stats:stats", LOOK),
@@ -194,7 +194,7 @@ _ROWS = (
         "publish:publish",
         MAKE,
         RARE,
-        "Put a component into a registry, or make its archive",
+        "Send a component to a registry, or make its archive",
     ),
     Command("join", "join:main", HIDDEN, SHIM),
     Command("mcp", "conductor.mcp.doors.shim:main", HIDDEN, SHIM),
@@ -224,28 +224,29 @@ EXIT_CODES = (
     (
         "1",
         (
-            "the chain failed; for `inspect`: conductor or the managed policy would refuse it; "
-            "for `doctor`: something needed is missing; for `log verify` and `log show`: somebody "
-            "changed the audit; for `lock --check`: the file would change; for `test` and "
-            "`log replay`: the component sent something else; for `test` also: it broke a rule, or "
-            "its build failed"
+            "the chain failed. `inspect`: conductor or the managed policy would refuse the "
+            "component. `doctor`: a needed part is missing. `log verify` and `log show`: somebody "
+            "changed the audit. `lock --check`: the lock file would change. `test` and `log "
+            "replay`: the component sent other messages. `test` also: the component broke a rule, "
+            "or its build failed"
         ),
     ),
     (
         "2",
         (
-            "a mistake in the command line: an unknown name, a file that is missing or is no "
-            "module; a chain that the lock does not allow"
+            "a mistake in the command line: an unknown name, a missing file, or a file that is no "
+            "module. Also a chain that the lock does not allow"
         ),
     ),
-    ("3", "`exec`: out of time"),
-    ("4", "`exec`: no session"),
-    ("5", "`exec`: the agent or a component refused"),
+    ("3", "`exec`: the turn took longer than `--timeout`"),
+    ("4", "`exec`: the agent opened no session"),
+    ("5", "`exec`: the agent or a component refused the prompt"),
     (
         "130",
         (
-            "interrupted; 128 + number for other signals (SIGHUP: see `--reload`; SIGUSR1: "
-            "[health](log.md#health); SIGUSR2: [rings](log.md#rings))"
+            "interrupted. Other signals end with 128 + the number of the signal. Three signals do "
+            "not end a chain: SIGHUP (see `--reload`), SIGUSR1 ([health](log.md#health)) and "
+            "SIGUSR2 ([rings](log.md#rings))"
         ),
     ),
 )

@@ -145,7 +145,9 @@ def _enforce(spec: Spec, value: Any, _: str) -> Spec:
     match _one_of(*_WATCHED)(value):
         case "watch":
             if not policy.enforced:
-                raise ValueError("nothing is enforced of a trusted component: give it rights too")
+                raise ValueError(
+                    "a trusted component has no rules to enforce: give the component rights too",
+                )
             policy = _replace(policy, watched=True, fails="open", on_violation="pass")
         case _:
             judged = policy.rights
@@ -214,81 +216,87 @@ OPTIONS: Final = (
     # Options change a spec in this order, whatever order they are written in: `only` replaces the
     # rights that are there, and `deny` wins.
     Option("name", "NAME", _field("name", _name),
-           "its name in logs and errors. If the name is taken (`client` always is), it gets a "
-           "number: `client-2`"),
+           "the component's name in logs and errors. A name that is taken gets a number: "
+           "`client-2`. `client` is always taken"),
     Option("dialect", "NAME", _field("dialect", _dialect),
-           "its dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: detected"),
+           "the component's dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: "
+           "detected"),
     Option("only", "WORDS", _only,
-           "all its [rights](security.md#rights), as words joined by `+`: `context+clock`. "
-           "Without it a component has what you have consented to: `context` for sandboxed ones, "
-           "or what they ask for within that; what the manifest asks for, for bundled ones; "
-           "`trusted` for all others. `conductor help rights` lists the words"),
+           "all [rights](security.md#rights) of the component, joined by `+`: `context+clock`. "
+           "Without this option a sandboxed component has the rights that you have agreed to. "
+           "Without an agreement it has `context`, or the part of `context` that its manifest asks "
+           "for. A bundled component has the rights that its manifest asks for. All other "
+           "components have `trusted`. `conductor help rights` lists the words"),
     Option("allow", "WORDS", _allow,
-           "rights in addition, such as `add:replies+clock`"),
+           "rights in addition to the others, such as `add:replies+clock`"),
     Option("deny", "WORDS", _deny,
-           "rights that it does not get, whatever else gives them: a word and each that includes "
-           "it; a verb (`web`) and all its words; a set and its members"),
+           "rights that the component never gets, even if another option gives them. A word denies "
+           "also each word that includes it. A verb (`web`) denies all its words, and a set denies "
+           "its members"),
     Option("fails", "closed|open", _policy("fails", _one_of("closed", "open")),
-           "what happens to a message that it holds when it fails or breaks a rule: conductor "
-           "refuses a request and leaves out an update, or passes the original on"),
+           "the way of a held message when the component fails or breaks a rule. `closed`: "
+           "conductor refuses a request, and leaves out an update. `open`: conductor passes the "
+           "original message on"),
     Option("ids", "kept", _policy("ids", _ids),
-           "for a program: it passes requests on under the ids they came with, as guests of "
-           "`channel` always do. Needed where it "
-           "may also send such requests of its own, as with `full` or `prompt:within`, since "
-           "only ids tell the two apart"),
-    Option("hold", "SECONDS", _policy("hold", _seconds), "how long it may hold a prompt"),
+           "for a program that passes requests on with the ids they came with. Guests of `channel` "
+           "always do so. A program that may also send such requests of its own needs this option, "
+           "as with `full` or `prompt:within`. Only the ids tell these requests apart"),
+    Option("hold", "SECONDS", _policy("hold", _seconds),
+           "how long the component may hold a prompt"),
     Option("on_violation", "pass|fail", _policy("on_violation", _one_of("pass", "fail")),
-           "conductor always undoes and reports what breaks a rule; with `fail` it also ends the "
-           "component"),
+           "the action after a violation. Conductor always undoes and reports the violation. With "
+           "`fail` conductor also ends the component"),
     Option("enforce", "|".join(_WATCHED), _enforce,
-           "`watch`: it gets all as ever, and nothing of what it makes of that happens: what it "
-           "would change, answer, drop or send is an entry of the log. `watch-rights`: it may do "
-           "everything to the conversation, as with `only=trusted`, and what its rights would "
-           "have stopped is an entry (`conductor log show --would`)"),
+           "`watch`: the component gets every message, and none of its acts takes effect. Each "
+           "change, answer, drop or message is an entry of the log. `watch-rights`: the component "
+           "may do everything to the conversation, as with `only=trusted`. Each act that its "
+           "rights would have stopped is an entry (`conductor log show --would`)"),
     Option("on_failure", "CHOICE", _field("on_failure", _one_of(*CHOICES)),
-           "what happens when it fails. `fail`: the chain ends. `restart`: conductor restarts "
-           "it, three times a minute, then as `fail`; a program also if it ends before it has "
-           "begun, an [agent](conversation.md#an-agent-that-is-started-again) only if it can load "
-           "its sessions. `bypass`: the chain goes on without it. `restart+bypass`: both, in this "
-           "order. Default: `restart` for sandboxed proxies, `fail` for others. A proxy that "
-           "launches its successor itself (dialect `scp`) is always `fail`"),
+           "the action when the component fails. `fail`: the chain ends. `restart`: conductor "
+           "restarts the component, at most three times a minute; then as `fail`. Conductor also "
+           "restarts a program that ends at its start. Conductor restarts an "
+           "[agent](conversation.md#an-agent-that-is-started-again) only if the agent can load its "
+           "sessions. `bypass`: the chain goes on without the component. `restart+bypass`: first "
+           "`restart`, then `bypass`. Default: `restart` for sandboxed proxies, `fail` for others. "
+           "A proxy that launches its successor itself (dialect `scp`) always has `fail`"),
     Option("token", "SECRET", _token,
            "for a component at an [address](remote.md#addresses): the token that conductor shows "
-           "there, as a reference to a [secret](configuration.md#secrets): `env:NAME`, "
-           "`file:PATH` or `keyring:SERVICE/USER`"),
+           "there. Write the token as a reference to a [secret](configuration.md#secrets): "
+           "`env:NAME`, `file:PATH` or `keyring:SERVICE/USER`"),
     Option("ca", "FILE", _ca,
            "for a component at an address with TLS: the certificates (PEM) of the authorities to "
            "trust, instead of the system's"),
     Option("retries", "NUMBER", _retries,
-           "how often conductor tries again to start a program, or to connect to an address, as "
-           "long as it has not said anything; with growing pauses, up to 8 seconds"),
+           "how often conductor tries again to start a program or to connect to an address. "
+           "Conductor tries again only before the component's first message. Pauses grow up to 8 "
+           "seconds"),
     Option("mcp_bridge", "KIND", _field("mcp_bridge", _one_of(*MCP_KINDS)),
-           "for an agent: how it reaches the MCP servers of proxies, as `mcp-bridge` does for "
-           "all"),
+           "for an agent: how this agent reaches the MCP servers of proxies, with the values of "
+           "the option `mcp-bridge`"),
     Option("timeout", "SECONDS", _field("timeout", _seconds),
-           "how long it may take to answer a request other than a prompt, such as `30` or "
-           "`500ms`. One that does not answer `initialize` in this time has failed; if it was "
-           "started again, it is not started once more. A guest that holds `initialize` at its "
-           "first start stays in the chain. Without the option `initialize` may take 60 s, of an "
-           "agent 120 s"),
+           "how long the component may take to answer a request, such as `30` or `500ms`. Prompts "
+           "have no such limit. A component that does not answer `initialize` in this time has "
+           "failed. After a restart conductor does not restart such a component again. A guest "
+           "that holds `initialize` at its first start stays in the chain. Without this option a "
+           "proxy may take 60 s for `initialize`, an agent 120 s"),
     Option("quiet", "SECONDS", _field("quiet", _seconds),
-           "for an agent: how long a turn may go without a message of the agent while the agent "
-           "waits for nobody. Then conductor cancels the turn and answers it with an error (in "
-           "ACP v2 a notice says why)"),
+           "for an agent: how long the agent may send no message in a turn while it waits for "
+           "nobody. After this time conductor cancels the turn and answers the prompt with an "
+           "error. In ACP v2 a notice gives the reason"),
     *(
         Option(limit.short, limit.measure.upper(), _short_limit(limit.name),
                f"the same as `limit.{limit.name}`: {limit.bounds}")
         for limit in limits.TABLE if limit.short
     ),
     Option("config", "FILE", _field("config_file", _file),
-           "its settings, in a TOML or a `.json` file. Conductor sends them again when the file "
-           "has changed, at SIGHUP or with `--reload`"),
+           "the component's settings, in a TOML or a `.json` file. With `--reload`, or at SIGHUP, "
+           "conductor sends the settings of a changed file again"),
     Option("config.KEY", "VALUE", _config,
-           "one of its settings; conductor reads a VALUE that is JSON as JSON, and "
+           "one setting of the component. Conductor reads a VALUE that is JSON as JSON, and "
            '`{"secret":"env:NAME"}` as a [secret](configuration.md#secrets)'),
     Option("limit.KEY", "NUMBER", _limit,
-           "any of its [limits](configuration.md#limits): a number, a size such as `32MiB`, a time "
-           "such as `500ms` (without a unit milliseconds)"),
+           "one [limit](configuration.md#limits) of the component: a number, a size such as "
+           "`32MiB`, or a time such as `500ms`. A time without a unit is in milliseconds"),
 )
 # fmt: on
 

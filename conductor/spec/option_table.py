@@ -82,7 +82,7 @@ def seconds(text: str) -> float:
 def days(text: str) -> int:
     """Whole days, not negative. Raises `ValueError`."""
     if not re.fullmatch(r"[0-9]{1,5}", text):
-        raise ValueError("it is a number of days, such as 90; 0 is for ever")
+        raise ValueError("write a number of days, such as 90; 0 means for ever")
     return int(text)
 
 
@@ -96,7 +96,7 @@ def port(text: str) -> int:
 def peer(text: str) -> str:
     """A peer agent, `NAME=COMMAND`, or a branch, unchanged. Raises `ValueError`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*=\s*\S.*", text, re.DOTALL):
-        raise ValueError('it is NAME=COMMAND, such as research="codex-acp"')
+        raise ValueError('write NAME=COMMAND, such as research="codex-acp"')
     return text
 
 
@@ -114,7 +114,7 @@ def moment(text: str) -> str:
 def number(text: str) -> int:
     """A whole number above 0. Raises `ValueError`."""
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise ValueError("it is a whole number above 0")
+        raise ValueError("write a whole number above 0")
     return int(text)
 
 
@@ -264,62 +264,70 @@ SERVE: Final = (
     Option(
         "--listen",
         Kind("ADDRESS", str, many=True),
-        "Where clients connect: ws://HOST:PORT, http://HOST:PORT, wss:// or https:// with TLS, "
-        "unix:PATH, tcp://HOST:PORT. May be repeated; port 0 takes any that is free.",
+        "An address for clients: ws://HOST:PORT, http://HOST:PORT, wss:// or https:// with TLS, "
+        "unix:PATH, tcp://HOST:PORT. May be repeated. With port 0 conductor takes a free port.",
         _CLIENTS,
         default="ws://127.0.0.1:8790",
     ),
     Option(
         "--chain",
         Kind("NAME", str, many=True),
-        "Serve this chain of the configuration at /acp/NAME. May be repeated.",
+        "Serve this named chain of the configuration at /acp/NAME. May be repeated.",
         _ROOMS,
     ),
     Option(
         "--share",
         SWITCH,
-        "Let connections of one principal share a chain: where their clients can do the same. By "
-        "default each has a chain of its own.",
+        "Let connections of one principal share a chain. Their clients must have the same "
+        "abilities. Without this option each connection has a chain of its own.",
         _ROOMS,
     ),
     _who(
         "--tokens",
         FILE,
-        "The file of principals and the digests of their tokens; `conductor serve token NAME` adds "
-        "to it. Without one, and without an issuer, everybody who can reach the address is the "
-        "principal `local`.",
+        "The file of principals, with the digests of their tokens. `conductor serve token NAME` "
+        "adds a principal to the file. Without this file and without an issuer, everybody who can "
+        "reach the address is the principal `local`.",
         _CLIENTS,
     ),
     _who(
         "oidc-issuer",
         Kind("URL", str),
-        "Take tokens of this issuer of OpenID Connect too; the principal is the token's `sub`.",
+        "Accept tokens of this issuer of OpenID Connect too. The principal is the token's `sub`.",
         _CLIENTS,
     ),
     _who(
         "oidc-audience",
         Kind("TEXT", str),
-        "The audience that tokens of the issuer must be for.",
+        "The audience that tokens of the issuer must name.",
         _CLIENTS,
         needs=("oidc-issuer",),
     ),
     _who(
         "--tls-cert",
         FILE,
-        "The certificate of this server, with those between it and its authority, in PEM.",
+        "The certificate of this server, in PEM. The file also has the certificates up to the "
+        "authority.",
         _CLIENTS,
     ),
-    _who("--tls-key", FILE, "The key of the certificate.", _CLIENTS, needs=("tls-cert",)),
+    _who(
+        "--tls-key",
+        FILE,
+        "The private key of the server's certificate.",
+        _CLIENTS,
+        needs=("tls-cert",),
+    ),
     _who(
         "--insecure",
         SWITCH,
-        "Serve addresses beyond this machine without TLS, or without tokens.",
+        "Allow addresses beyond this machine without TLS, or without tokens.",
         _CLIENTS,
     ),
     _who(
         "--host",
         Kind("NAME", str, many=True),
-        "A name by which clients call this server; beside that of its address. May be repeated.",
+        "A name by which clients call this server. The name in the server's address counts too. "
+        "May be repeated.",
         _SERVERS,
     ),
     _who(
@@ -332,70 +340,80 @@ SERVE: Final = (
     _who(
         "owners",
         OPTIONAL_FILE,
-        "Where the server keeps which principal has which session. `none` forgets it at the end.",
+        "The file that says which principal owns which session. With `none` the server forgets the "
+        "owners when it ends.",
         _SERVE,
         default="in the user's state folder",
     ),
     _limited(
         "linger",
         SECONDS,
-        "How long a connection whose link is cut, and its turn, wait for the client.",
+        "How long a connection and its turn wait for the client after the network link is cut.",
         _SERVERS,
         default="60",
     ),
     _limited(
         "wind-down",
         SECONDS,
-        "How long running turns may go on once the server is to end.",
+        "How long running turns may go on after the server is told to end.",
         _SERVERS,
         default="30",
     ),
     _limited(
         "login",
         SECONDS,
-        "How long a network connection may take to show who it is from.",
+        "How long the client of a network connection may take to prove who it is.",
         _CLIENTS,
         default="10",
     ),
     _limited(
-        "connections", NUMBER, "Connections of one principal at once.", _SERVERS, default="64"
+        "connections",
+        NUMBER,
+        "The most connections of one principal at the same time.",
+        _SERVERS,
+        default="64",
     ),
     _limited(
         "sockets",
         NUMBER,
-        "Network connections over HTTP of one principal at once; a WebSocket, a stream of events "
-        "and a request each have one.",
+        "The most network connections over HTTP of one principal at the same time. Each WebSocket, "
+        "each stream of events and each request counts.",
         _SERVE,
         default="512",
     ),
     _limited(
         "all-connections",
         NUMBER,
-        "Connections of all principals at once.",
+        "The most connections of all principals together at the same time.",
         _CLIENTS,
         default="1000",
     ),
-    _limited("sessions", NUMBER, "Live sessions of one principal.", _ROOMS, default="1000"),
+    _limited(
+        "sessions", NUMBER, "The most live sessions of one principal.", _ROOMS, default="1000"
+    ),
     _limited("message", SIZE, "The longest message of a client.", _SERVERS, default="64M"),
     _limited(
         "unread",
         SIZE,
-        "How much a client may leave unread until the server sends it away.",
+        "How many bytes a client may leave unread. Beyond this size the server disconnects the "
+        "client.",
         _SERVERS,
         default="64M",
     ),
     _limited(
         "history",
         SIZE,
-        "How much of each live session is kept for clients that come later.",
+        "How many bytes of each live session the server keeps for clients that attach later.",
         _ROOMS,
         default="16M",
     ),
-    _limited("prompt-time", SECONDS, "How long a turn may take; 0: any time.", _ROOMS, default="0"),
+    _limited(
+        "prompt-time", SECONDS, "How long a turn may take. 0 sets no limit.", _ROOMS, default="0"
+    ),
     _who(
         "--days",
         DAYS,
-        "How many days a new token is valid, for ever with 0.",
+        "How many days a new token is valid; 0 means for ever.",
         _SERVE,
         default="0",
     ),
@@ -418,8 +436,8 @@ CHAIN: Final = (
     Option(
         "-c",
         Kind("KEY=VALUE", str, many=True),
-        "Set what conductor.toml can set, for this run: `-c audit=a.jsonl`, "
-        "`-c serve.linger=60`. May be repeated; `conductor help options` lists the keys.",
+        "Set a key of conductor.toml for this run: `-c audit=a.jsonl`, `-c serve.linger=60`. May "
+        "be repeated. `conductor help options` lists the keys.",
         SETTABLE,
         typed=SETTABLE,
     ),
@@ -428,32 +446,45 @@ CHAIN: Final = (
         Kind("TEXT", str),
         "The prompt, or `-` for standard input.",
         ("exec",),
-        default="the words behind the agent, else standard input",
+        default="the words after the agent, else standard input",
         typed=ALL,
     ),
-    Option("--cwd", FOLDER, "Folder of the session.", TURNS, typed=ALL, default="the current one"),
+    Option(
+        "--cwd",
+        FOLDER,
+        "The working directory of the session.",
+        TURNS,
+        typed=ALL,
+        default="the current one",
+    ),
     Option(
         "--permissions",
         Kind("|".join(_ANSWERS), one_of(*_ANSWERS, "none", "once"), _ANSWERS),
-        "How to answer the agent's requests for permission; `none` means `deny`, `once` means "
-        "`allow-once`. No answer holds for longer than once.",
+        "How to answer the agent's requests for permission. `none` means `deny`, `once` means "
+        "`allow-once`. Each answer holds for one request.",
         ("exec",),
         default="ask on a terminal, else deny",
     ),
     Option(
         "--fs",
         choice("none", "read", "write"),
-        "Files below the working directory that the chain gets.",
+        "The access of the chain to files below the working directory.",
         TURNS,
         default="none",
     ),
     Option("--timeout", SECONDS, "Cancel the turn after this time.", ("exec",), default="no limit"),
-    Option("--json", SWITCH, "Print each message received, one a line.", ("exec",), typed=ALL),
+    Option(
+        "--json",
+        SWITCH,
+        "Print each message that the client receives, one message a line.",
+        ("exec",),
+        typed=ALL,
+    ),
     Option(
         "--listen",
         Kind("ADDRESS", str),
-        "Serve clients at this address of this machine; not at standard input and output. Each has "
-        "a chain of its own.",
+        "Serve clients at this address of this machine; not at standard input and output. Each "
+        "client has a chain of its own.",
         ("agent",),
         typed=ALL,
         page="See [remote.md](remote.md).",
@@ -461,8 +492,8 @@ CHAIN: Final = (
     Option(
         "--agent-login",
         Kind("AGENT", str, many=True),
-        "Start no chain: run the command of this agent on the terminal, with all that follows on "
-        "the command line. An editor appends this for a login by terminal.",
+        "Start no chain; run the login command of this agent on the terminal, with the rest of the "
+        "command line. An editor adds this option for a login by terminal.",
         ("agent",),
         typed=ALL,
         page="See [Logins by terminal](editors.md#logins-by-terminal).",
@@ -470,7 +501,7 @@ CHAIN: Final = (
     Option(
         "--dialect",
         Kind("NAME", one_of(*DIALECTS), tuple(DIALECTS)),
-        f"Dialect of the outer conductor: {', '.join(DIALECTS)}. With `scp` the client names "
+        f"The dialect of the outer conductor: {', '.join(DIALECTS)}. With `scp` the client names "
         "the components behind this proxy.",
         ("proxy",),
         typed=ALL,
@@ -480,7 +511,7 @@ CHAIN: Final = (
     Option(
         "--project",
         FOLDER,
-        f"The project's folder: its `{CONFIG}`, or the nearest one above, is read.",
+        f"The project's folder. Conductor reads its `{CONFIG}`, or the nearest `{CONFIG}` above.",
         (*ALL, "lock", "config"),
         typed=ALL,
         default="the current one",
@@ -489,118 +520,126 @@ CHAIN: Final = (
     Option(
         "--isolated",
         SWITCH,
-        f"Read no `{CONFIG}`, and no variable: none of `CONDUCTOR_…`.",
+        f"Ignore `{CONFIG}` and variables `CONDUCTOR_…`.",
         (*ALL, "lock", "config"),
         typed=ALL,
     ),
     _sandboxed(
         "--require-sandbox",
         SWITCH,
-        "Refuse every proxy that is not sandboxed: commands and Python code in this process. The "
+        "Refuse every proxy that is not sandboxed: commands, and Python code in this process. The "
         "agent is exempt.",
         page="`agent` then never runs as a proxy of another conductor.",
     ),
     _sandboxed(
         "require-hardening",
         SWITCH,
-        "Refuse to run sandboxed proxies unless this system also locks up their process; "
-        "`conductor doctor` shows whether it does.",
+        "Refuse sandboxed proxies unless the operating system locks up their process too. "
+        "`conductor doctor` shows whether the system does so.",
         page="See [their process](security.md#the-process-of-sandboxed-proxies).",
     ),
     _sandboxed(
         "--ask",
         choice(*ASKS),
-        "Whether to ask before a stranger's component gets more: `auto`, "
-        "once for each version of it; `never`; or `always`, also where you have agreed.",
+        "Whether to ask before a stranger's component gets more rights. `auto` asks once for each "
+        "version, `never` does not ask. `always` asks even where you have agreed.",
         page="See [Consent](security.md#consent).",
     ),
     _sandboxed(
         "--locked",
         SWITCH,
-        "Refuse what the lock file does not allow: components that differ, or may do more.",
+        "Refuse components that the lock file does not allow. A component must not differ, and "
+        "must not have more rights.",
         page="`agent` then never runs as a proxy of another conductor. "
         "See [Locks](configuration.md#locks).",
     ),
     _sandboxed(
-        "lock-file", FILE, "The lock file to enforce; implies `--locked`.", default=LOCK_FILE
+        "lock-file", FILE, "The lock file to enforce. It implies `--locked`.", default=LOCK_FILE
     ),
     _sandboxed(
         "isolation",
         choice(*ISOLATIONS),
-        "Where sandboxed proxies run: `process`, neighbours share one child process; `separate`, "
-        "each has a child process of its own; `inline`, all run in this process.",
+        "Where sandboxed proxies run. With `process` neighbours share one child process. With "
+        "`separate` each proxy has a child process of its own. With `inline` all proxies run in "
+        "this process.",
     ),
     _sandboxed(
-        "cache", FOLDER, "Folder of compiled modules.", ALL, default="in the user's cache folder"
+        "cache",
+        FOLDER,
+        "The folder of compiled modules.",
+        ALL,
+        default="in the user's cache folder",
     ),
     _sandboxed(
         "clock",
         TIME,
-        "Fixed time that the `clock` service tells proxies, such as 2026-03-01T12:00:00+01:00; for "
-        "runs that can be repeated.",
+        "The fixed time that the `clock` service tells proxies, such as 2026-03-01T12:00:00+01:00. "
+        "With a fixed time a run can be repeated.",
         default="the current time",
     ),
     _limited(
         "line-limit",
         SIZE,
-        "Longest message accepted. The conductor skips a longer one, and answers it with an error "
-        "if it is a request.",
+        "The longest message that conductor accepts. Conductor skips a longer message, and answers "
+        "a longer request with an error.",
     ),
     _limited(
         "stall",
         SECONDS,
-        "How long a component may read nothing while others wait for it. Then the conductor ends "
-        "its connection.",
+        "How long a component may read nothing while others wait for it. After this time conductor "
+        "closes the component's connection.",
         LONG_LIVED,
     ),
     _limited(
         "grace",
         SECONDS,
-        "Time that a component gets to end before each harder step: end of its input, SIGTERM, "
-        "SIGKILL.",
+        "How long a component may take to end before the next harder step. The steps are: end of "
+        "its input, SIGTERM, SIGKILL.",
     ),
     _limited(
         "drain",
         SECONDS,
-        "How long open requests may go without a message after the editor closes its end.",
+        "How long open requests may go without a message after the editor has closed its "
+        "connection.",
         LONG_LIVED,
         page="Only messages of the agent and of other programs count, not those of guests.",
     ),
     _limited(
         "drain-total",
         SECONDS,
-        "How long open requests may take in total after the editor closes its end.",
+        "How long open requests may take in total after the editor has closed its connection.",
         LONG_LIVED,
     ),
     Option(
         "mcp-bridge",
         choice(*MCP_KINDS),
         "How the agent reaches the MCP servers of proxies: as programs (`stdio`), at local "
-        "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
-        "agents advertise transports they do not support; override them here.",
+        "addresses (`http`) or over ACP (`acp`). With `auto` conductor takes a transport that the "
+        "agent advertises. Choose another value if the agent advertises a transport that it does "
+        "not support.",
         page="See [mcp.md](mcp.md).",
     ),
     Option(
         "pin-mcp",
         SWITCH,
-        "Reach the MCP servers of the editor (stdio and HTTP) in the agent's place, so that their "
-        "tools are compared too.",
+        "Reach the editor's MCP servers (stdio and HTTP) in the agent's place. So conductor "
+        "compares the tools of these servers too.",
         (*ALL, "lock"),
         page="See [mcp.md](mcp.md#pinned-tools).",
     ),
     Option(
         "changed-tools",
         choice(*ON_CHANGE),
-        "What happens when an MCP server changes its tools: the user is asked (`ask`), the tools "
-        "stay as they were agreed to (`keep`), or all tools of the server are left out (`drop`). "
-        "With a lock file `ask` is `keep`.",
+        "The action when an MCP server changes its tools. `ask` asks the user. `keep` keeps the "
+        "tools that the user has agreed to. `drop` leaves out all tools of the server. With a lock "
+        "file `ask` means `keep`.",
         page="See [mcp.md](mcp.md#pinned-tools).",
     ),
     Option(
         "peer",
         Kind("NAME=COMMAND", peer, many=True),
-        "An agent beside the chain, for the component with `allow=peer:NAME` or "
-        "`allow=agent:NAME`; or a chain, a JSON list. May be repeated.",
+        "A peer agent, for the component with `allow=peer:NAME` or `allow=agent:NAME`. A JSON list "
+        "is a chain in place of the agent. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `peer.research = "codex-acp"`. See '
         "[Several agents](conversation.md#several-agents).",
@@ -608,8 +647,8 @@ CHAIN: Final = (
     Option(
         "branch",
         Kind("NAME=PROXIES", peer, many=True),
-        "A chain beside the chain, for `allow=peer:NAME`: these proxies, and an agent like the "
-        "chain's. May be repeated.",
+        "A second chain beside the chain, for `allow=peer:NAME`. It has these proxies, and an "
+        "agent like the chain's agent. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `branch.a = "p1 p2"`. See '
         "[Branches](conversation.md#branches).",
@@ -617,52 +656,52 @@ CHAIN: Final = (
     _output(
         "--trace",
         FILE,
-        "Write every message between components to this file; one JSON object a line. Overwrites "
-        "the file.",
+        "Write every message between components to this file; one JSON object a line. Conductor "
+        "overwrites the file.",
         typed=_ONE_WRITER,
         page="See [Traces](log.md#traces).",
     ),
     _output(
         "trace-content",
         choice(*TRACE_CONTENTS),
-        "How much of each message traces, rings and audits hold: `redacted`, all but what looks "
-        "like a secret; `all`; or `none`, only sender, receiver, method and size.",
+        "How much of each message traces, rings and audits hold. `redacted` leaves out text that "
+        "looks like a secret. `all` holds the whole message. `none` holds only sender, receiver, "
+        "method and size.",
     ),
     _output(
         "trace-size",
         OPTIONAL_SIZE,
-        "How large the file of `--trace` may become. A trace that is full ends with a line that "
-        "says so, and the chain goes on. `none` sets no bound.",
+        "How large the file of `--trace` may become. A full trace ends with a line that says so, "
+        "and the chain goes on. `none` sets no limit.",
     ),
     _output(
         "ring",
         OPTIONAL_SIZE,
-        "How much of the last five minutes of messages the conductor keeps in memory. It writes "
-        "them to a file when a component or the chain fails, and at the signal SIGUSR2. `none` "
-        "keeps nothing.",
+        "How much memory the messages of the last five minutes may take. Conductor writes them to "
+        "a file when a component or the chain fails, and at the signal SIGUSR2. `none` keeps no "
+        "messages.",
         page="See [Rings](log.md#rings).",
     ),
     _output(
         "--audit",
         FILE,
-        "Append a record of the run to this file: its components and their policies, what they "
-        "changed, which rules they broke, how they failed. `conductor log verify` checks the "
-        "file.",
+        "Append a record of the run to this file: components with their policies, their changes, "
+        "their violations and their failures. `conductor log verify` checks the file.",
         page="See [Audits](log.md#audits).",
     ),
     _output(
         "metrics",
         FILE,
-        "Keep the numbers of the chain in this file, and those that proxies count, in the text "
-        "format of Prometheus. The conductor replaces the file at most once a second.",
+        "Write the numbers of the chain and of its proxies to this file, in the text format of "
+        "Prometheus. Conductor replaces the file at most once a second.",
         typed=_ONE_WRITER,
         page="See [Numbers](log.md#numbers).",
     ),
     _output(
         "prometheus",
         Kind("PORT", port),
-        "Let a Prometheus on this machine read the numbers of the chain at this port; 0 takes any "
-        "that is free.",
+        "Let a Prometheus on this machine read the numbers of the chain at this port. With 0 "
+        "conductor takes a free port.",
         typed=_ONE_WRITER,
         page="See [Numbers](log.md#numbers).",
     ),
@@ -670,28 +709,29 @@ CHAIN: Final = (
         "otlp",
         Kind("URL|env|none", collector),
         "Send spans and numbers of the chain to this collector of OpenTelemetry, such as "
-        "http://127.0.0.1:4318; `env` takes it from the variables `OTEL_…`.",
-        page="Needs the extra `otel`. Words of people and agents stay out unless you ask for them. "
-        "See [Telemetry](log.md#telemetry).",
+        "http://127.0.0.1:4318. With `env` the variables `OTEL_…` name the collector.",
+        page="Needs the extra `otel`. Spans hold no words of people and agents unless you ask for "
+        "them. See [Telemetry](log.md#telemetry).",
     ),
     _output(
         "propagate",
         SWITCH,
-        "Write the W3C trace context into what the agent gets, as `traceparent` in the `_meta` of "
-        "requests, and as the variable TRACEPARENT of programs. Needs `otlp`.",
+        "Pass the W3C trace context to the agent, as `traceparent` in the `_meta` of requests. "
+        "Programs get the variable TRACEPARENT. Needs `otlp`.",
         page="See [Trace context](log.md#trace-context).",
     ),
     _limited(
         "keep-values",
         DAYS,
-        "How long values that a component keeps (`storage`) stay when it does not use them; 0: for "
-        "ever.",
+        "How long conductor keeps values of a component (`storage`) that the component does not "
+        "use. 0 means for ever.",
         page="See [what conductor keeps](reference.md#what-conductor-keeps).",
     ),
     Option(
         "--dry-run",
         SWITCH,
-        "Start nothing: show what would run, and who set each option, right, limit and setting.",
+        "Start nothing; show the components that would run. Show also who set each option, right, "
+        "limit and setting.",
         LONG_LIVED,
         typed=LONG_LIVED,
     ),
@@ -699,38 +739,38 @@ CHAIN: Final = (
         "--reload",
         SWITCH,
         "Replace a proxy by its new build when its file changes; between two messages. `conductor "
-        "ps reload` and SIGHUP do it once, even if no file has changed.",
-        page="Both also [change the chain](configuration.md#a-chain-that-changes) as its "
-        "configuration says.",
+        "ps reload` and SIGHUP replace proxies once, even if no file has changed.",
+        page="Both also [change the chain](configuration.md#a-chain-that-changes) if its "
+        "configuration has changed.",
         commands=LONG_LIVED,
     ),
     _output(
         "--log",
         choice(*LEVELS),
-        "Lowest level of the log: on standard error `info` lists the stages of the chain, "
-        "`debug` also every message by method and size.",
+        "The lowest level of the log. On standard error `info` lists the stages of the chain. "
+        "`debug` lists also every message by method and size.",
         default="warning",
         page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
     ),
     _output(
         "log-format",
         choice("text", "json"),
-        "How the log is written to standard error: `text`, for people; or `json`, one object a "
+        "The format of the log on standard error. `text` is for people. `json` is one object a "
         "line, with `ts`, `level`, `component` and `text`.",
         page="See [the log as JSON](log.md#the-log-as-json).",
     ),
     _output(
         "log-file",
         OPTIONAL_FILE,
-        "Append the log to this file: the stages of the chain with times, warnings, and what "
-        "components write to standard error; no message. `none` writes no log file.",
+        "Append the log to this file: the stages of the chain with times, warnings, and the "
+        "standard error of components. The log file holds no messages. `none` writes no log file.",
         default="a new file for each run in the user's state folder",
         page="See [Log files](log.md#log-files).",
     ),
     Option(
         "control",
         choice("on", "off"),
-        "Whether `conductor ps` reaches this chain, by a socket that only you can open.",
+        "Whether `conductor ps` can reach this chain, by a socket that only you can open.",
         page="See [Running chains](log.md#running-chains).",
     ),
     _output("--verbose -v", SWITCH, "The same as `--log debug`.", typed=ALL),
@@ -753,7 +793,7 @@ def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
 
 def given_twice(option: str) -> UsageError:
     """The error for an option with one value that is given two."""
-    return UsageError(f"`{option}` is given twice", "give it once: it has one value")
+    return UsageError(f"`{option}` is given twice", "give the option once: it takes one value")
 
 
 def is_isolated(values: Mapping[str, Any]) -> bool:

@@ -18,42 +18,48 @@ WRITTEN: Final = (
     (
         "`./proxy.py`, `./folder/`",
         (
-            "Python source, sandboxed; of a folder conductor runs `proxy.py`, `main.py` or "
+            "Python source, sandboxed. In a folder conductor runs `proxy.py`, `main.py` or "
             "`__main__.py`, see [`guest_sdk/python`](../guest_sdk/python/README.md)"
         ),
     ),
     (
         "`./my-proxy`",
         (
-            "a folder with a `component.toml`, which says what to run, see "
-            "[The manifest](proxies.md#the-manifest)"
+            "a folder with a `component.toml`, which names the file or command to run, see [The "
+            "manifest](proxies.md#the-manifest)"
         ),
     ),
     (
         "`datetime`",
         (
-            "a chain or a component of the [configuration](configuration.md#chains-and-names), "
-            "else an [installed component](proxies.md#install-components), else a bundled one "
-            "(`conductor list --bundled` shows them), else an agent that conductor knows, else a "
-            "program on PATH"
+            "a name. Conductor looks for it in this order: a chain or a component of the "
+            "[configuration](configuration.md#chains-and-names), an [installed "
+            "component](proxies.md#install-components), a bundled component (`conductor list "
+            "--bundled`), a known agent, a program on PATH"
         ),
     ),
-    ("`@work`", "a chain of the configuration, in place of its components"),
-    ("`path:claude`", "the program `claude` on PATH, whatever else has that name"),
+    (
+        "`@work`",
+        ("a named chain of the configuration; the name stands for the components of the chain"),
+    ),
+    ("`path:claude`", "the program `claude` on PATH, even if a component has the same name"),
     (
         '`"python my_proxy.py --fast"`',
-        "a command: split as a shell would split it, run without a shell; not sandboxed",
+        (
+            "a command: conductor splits the text like a shell, and runs the command without a "
+            "shell; not sandboxed"
+        ),
     ),
-    ('`"demo --no-v2"`', "a bundled agent with arguments of its own"),
+    ('`"demo --no-v2"`', "a bundled agent with arguments"),
     (
         "`wss://host`, `unix:/run/x`",
-        "a component that runs elsewhere, by its [address](remote.md#addresses); not sandboxed",
+        "a component that runs elsewhere, at this [address](remote.md#addresses); not sandboxed",
     ),
     ("`py:package.module:function`", "Python code in this process; not sandboxed"),
     ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
     (
         "`-- claude-agent-acp`",
-        "the last component: all that follows `--` is one command, as it is typed",
+        "the last component: all words after `--` are one command, as they are typed",
     ),
 )
 """How a component is written, in Markdown: docs/reference.md has the same table."""

@@ -100,7 +100,7 @@ def test_rights_that_are_only_watched_stop_nothing(tmp_path: Path) -> None:
 
 def test_a_trusted_component_has_nothing_that_could_be_watched() -> None:
     ran = conductor("exec", "redact,only=trusted,enforce=watch", "demo", "-p", "hi")
-    ran.assert_error(2, "nothing is enforced of a trusted component")
+    ran.assert_error(2, "a trusted component has no rules to enforce")
 
 
 # -- a managed policy ------------------------------------------------------------------------------
