@@ -42,7 +42,7 @@ _TALLEST: Final = 8
 _NOTHING: Final = "nothing"
 _NOT: Final = "NOT"
 _INSIDE: Final = "no files, network, programs or environment"
-_THROUGH: Final = "nothing outside it but what it gets"
+_THROUGH: Final = "nothing outside the sandbox except by its rights"
 _REACHING: Final = frozenset({"read", "web", "storage", "write"})
 """Verbs of rights by which a component reaches files, hosts or stores."""
 _OUTSIDE: Final = "NO: it runs with all your rights: files, network, other programs"
@@ -179,7 +179,7 @@ def _sandbox(facts: Facts) -> list[str]:
 
 def _sees(facts: Facts) -> list[str]:
     if facts.policy is None:
-        return [f"your prompts, and what the editor shows it: {_AGENT}"]
+        return [f"your prompts, and all that the editor shows: {_AGENT}"]
     if not facts.policy.enforced:
         return [f"every message: {_TRUSTED}"]
     return facts.policy.sees or ["no message"]
@@ -187,7 +187,7 @@ def _sees(facts: Facts) -> list[str]:
 
 def _may(facts: Facts) -> list[str]:
     if facts.policy is None:
-        return [f"what it answers, and what the editor lets it write: {_AGENT}"]
+        return [f"answer you, and write all that the editor allows: {_AGENT}"]
     trusted = [] if facts.policy.enforced else [f"do anything to the conversation: {_TRUSTED}"]
     return [*trusted, *facts.policy.may] or [_NOTHING]
 
@@ -223,8 +223,8 @@ def _gets(facts: Facts) -> Items:
 
 
 _WATCHED: Final = {
-    "watch": "ONLY WATCHED: nothing that it would change, answer or send happens",
-    "watch-rights": "ITS RIGHTS ARE ONLY WATCHED: what they forbid happens",
+    "watch": "ONLY WATCHED: none of its changes, answers and messages takes effect",
+    "watch-rights": "ITS RIGHTS ARE ONLY WATCHED: acts that they forbid take effect",
 }
 
 
@@ -251,7 +251,7 @@ def _identity(facts: Facts, signer: str, state: str, *, new: bool = False) -> tu
         signer = signer or str(receipt.signer or "")
     items = [f"sha256:{digest[:_DIGITS]}" if digest else "none"]
     if facts.recorded_sha256 not in (None, facts.sha256):
-        items[0] += " is NOT what its manifest records"
+        items[0] += " is NOT the digest in its manifest"
     signed = "bundled" if facts.bundled else "not signed"
     items.append(f"signed by {one_line(signer, _LONGEST_WORD)}" if signer else signed)
     items[1:1] = [state] if state else []

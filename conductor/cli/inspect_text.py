@@ -35,34 +35,34 @@ _CARRIERS: Final = {
 }
 _ABILITIES: Final = {
     "none": "this module cannot call anything; it can only return messages",
-    "wasi": "this module can only return messages: stubs that give nothing away answer its WASI "
-    "imports; clock and random work if granted",
+    "wasi": "this module can only return messages: stubs answer its WASI imports and give nothing "
+    "away; clock and random work if granted",
     "forbidden": "this module needs functions that no guest gets, so conductor refuses it",
-    "subprocess": "UNSANDBOXED: it runs with your rights, so it can read and write your files, "
-    "use the network and start programs",
-    "elsewhere": "UNSANDBOXED: it runs elsewhere, and gets all that its rights let it see",
+    "subprocess": "UNSANDBOXED: it runs with your rights: it can read and write your files, use "
+    "the network and start programs",
+    "elsewhere": "UNSANDBOXED: it runs elsewhere, and gets all messages that its rights let it see",
 }
 _ISOLATION: Final = (
     "process: in a child process with an empty environment, together with sandboxed neighbours "
     "(-c isolation=separate|inline: alone, or in the conductor itself)"
 )
 _VIOLATIONS: Final = {
-    "pass": "Conductor undoes and reports what breaks a rule; the session goes on",
-    "fail": "Conductor undoes and reports what breaks a rule, and ends the component",
+    "pass": "Conductor undoes and reports each violation; the session goes on",
+    "fail": "Conductor undoes and reports each violation, and ends the component",
 }
 _HELD: Final = {
-    "open": "If the component fails, a request that it holds goes on unchanged",
-    "closed": "If the component fails, conductor refuses a request that it holds",
+    "open": "If the component fails, a request that the component holds goes on unchanged",
+    "closed": "If the component fails, conductor refuses a request that the component holds",
 }
 _TRUSTED: Final = (
-    "Trusted: no rule limits what it does to the conversation. `,only=filter` "
-    "after the component changes that: then the guards apply."
+    "Trusted: no rule limits its acts on the conversation. Write `,only=filter` after the "
+    "component: then the guards apply."
 )
-_SILENT: Final = "none of its messages reaches anybody, so no guard is needed"
-_OTHER_MESSAGES: Final = "it does not see any other message, and cannot send any other of its own"
+_SILENT: Final = "none of its messages reaches anybody, so it needs no guard"
+_OTHER_MESSAGES: Final = "it sees no other message, and can send no other message of its own"
 _GUARDS: Final = (
-    "Guards hold in addition: a right widens some of them, the others always hold "
-    "(docs/security.md says what each stops)"
+    "Guards hold in addition. A right widens some guards, the other guards always hold "
+    "(docs/security.md explains each guard)"
 )
 _FAILURES: Final = {
     "fail": "if it fails, the chain ends",
@@ -234,7 +234,7 @@ def _wants(wants: ShownWants, policy: PolicyFacts) -> Iterator[Entry]:
     if not asked:
         return
     yield _BLANK
-    some = "what it does not get" if wants.lacking else "all that it gets"
+    some = "rights that it does not get" if wants.lacking else "all the rights that it gets"
     yield "", f"Its {wants.source} asks for {some}", ""
     for name, reason in asked.items():
         lacks = "NOT GIVEN: " if name in wants.lacking else ""

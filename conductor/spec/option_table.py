@@ -272,7 +272,7 @@ SERVE: Final = (
     Option(
         "--chain",
         Kind("NAME", str, many=True),
-        "Serve this named chain of the configuration at /acp/NAME. May be repeated.",
+        "Serve this chain of the configuration at /acp/NAME. May be repeated.",
         _ROOMS,
     ),
     Option(
@@ -413,7 +413,7 @@ SERVE: Final = (
     _who(
         "--days",
         DAYS,
-        "How many days a new token is valid; 0 means for ever.",
+        "How many days a new token is valid, for ever with 0.",
         _SERVE,
         default="0",
     ),

@@ -377,7 +377,7 @@ clock = "to tell the time"
     assert facts["wants"]["rights"]["clock"] == "to tell the time"
     assert {"change:words", "change:tool-calls", "clock"} <= {*facts["wants"]["lacking"]}
     shown = author.ok("inspect", "--all", "./mine")
-    assert "asks for what it does not get" in shown
+    assert "asks for rights that it does not get" in shown
     assert "NOT GIVEN: clock, to tell the time" in shown
     assert "NOT GIVEN: change:words, to sign" in shown
     assert "NOT GIVEN: change:tool-calls, to sign there too" in shown

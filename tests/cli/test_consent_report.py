@@ -15,7 +15,7 @@ from tests.places import PASSTHROUGH
 HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'
 DEFAULT = (
     "  it names no rights, so it gets `context`: it may read and change your prompts, read "
-    "set-ups of sessions (folders, MCP servers and their keys), and give the agent tools; add "
+    "the set-up of sessions (folders, MCP servers and their keys), and give the agent tools; add "
     "`,only=full` to allow all within the guards"
 )
 

@@ -119,7 +119,9 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
     assert line("digest", lines).endswith("not signed; not locked")
     facts = inspect_.facts_of(alone(str(tmp_path / "greedy.py")), "./greedy.py")
     offered = " ".join(" ".join(inspect_card.lines(facts, 80, source="./greedy.py")).split())
-    assert "to read files in the folders of your sessions: `**`; `storage`, to keep on" in offered
+    assert (
+        "to read files in the folders of your sessions: `**`; `storage`, to keep data on" in offered
+    )
     assert "more: --all" not in offered
     wide = line("gets", card("./greedy.py", tmp_path, columns=400))
     assert wide.count("NOT") == 6
@@ -175,10 +177,13 @@ def test_more_than_is_asked_for_is_said() -> None:
 
 def test_services_that_reach_out_of_the_sandbox_are_not_hidden() -> None:
     lines = card("datetime,allow=web:a.example")
-    assert line("sandbox", lines) == "yes: WebAssembly, nothing outside it but what it gets"
+    assert (
+        line("sandbox", lines)
+        == "yes: WebAssembly, nothing outside the sandbox except by its rights"
+    )
     assert "also `web:a.example`" in line("gets", lines)
     wide = line("gets", card("datetime,allow=web:a.example", columns=200))
-    assert "also `web:a.example`, to SEND what it sees over the network to `a.example`" in wide
+    assert "also `web:a.example`, to SEND all that it sees over the network to `a.example`" in wide
 
 
 def test_a_refused_module_says_why_first(tmp_path: Path) -> None:
@@ -231,7 +236,10 @@ def test_what_add_and_update_know_besides() -> None:
     [
         (["see:updates"], ["all updates"]),
         (["see:updates", "see:prompts"], ["your prompts", "all updates"]),
-        (["see:updates", "see:permissions"], ["all updates", "what the agent asks you to allow"]),
+        (
+            ["see:updates", "see:permissions"],
+            ["all updates", "the agent's requests for permission"],
+        ),
     ],
 )
 def test_updates_stand_where_what_is_most_private_comes_first(
@@ -248,6 +256,6 @@ def test_what_is_seen_and_changed_follows_the_tables(name: str) -> None:
     assert ("every message" in seen) == (name in ("observer", "full", "trusted"))
     assert (may == []) == (name in ("none", "observer"))
     assert any("rewrite your prompts" in text for text in may) == bool(may)
-    hides = any("what the agent says, thinks and plans" in text for text in may)
+    hides = any("replies, thoughts and plans of the agent" in text for text in may)
     assert hides == (name in ("filter", "full", "trusted"))
     assert ("set the agent to work WHEN YOU ARE AWAY" in may) == (name == "trusted")

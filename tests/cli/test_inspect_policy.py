@@ -50,8 +50,8 @@ def test_full_is_everything_within_every_guard() -> None:
     assert "set the agent to work in your turns" in text
     assert all(guard.name in text for guard in GUARDS)
     assert "WIDENED" not in text
-    assert "undoes and reports what breaks a rule; the session goes on" in text
-    assert "a request that it holds goes on unchanged" in text
+    assert "undoes and reports each violation; the session goes on" in text
+    assert "a request that the component holds goes on unchanged" in text
 
 
 @pytest.mark.proves("`conductor inspect` shows the abilities")
@@ -63,9 +63,10 @@ def test_each_set_is_told_in_sentences(name: str) -> None:
     said = {
         "none": "none of its messages reaches anybody",
         "observer": "sees every message",
-        "context": "may give the agent tools: it believes what they return rewrite your prompts",
-        "filter": "rewrite your prompts, what the agent says, thinks and plans, your prompts as",
-        "full": "answer your prompts in the agent's place write what the agent says",
+        "context": "may give the agent tools: the agent believes the results of these tools "
+        "rewrite your prompts",
+        "filter": "rewrite your prompts, replies, thoughts and plans of the agent, copies of your",
+        "full": "answer your prompts in the agent's place write replies, thoughts and plans",
     }[name]
     assert said in text
     assert ("permission-answers" in text) == (name not in ("none", "observer"))
@@ -85,8 +86,8 @@ def test_what_is_allowed_besides_is_told() -> None:
     text = page(component)
     assert "write `session/update[agent_message_chunk]` in the agent's name" in text
     assert (
-        "ends the component. If the component fails, conductor refuses a request that it holds"
-        in text
+        "ends the component. If the component fails, conductor refuses a request that the "
+        "component holds" in text
     )
     assert "may hold a prompt for 30 s" in text
     held = facts(component)["policy"]["cells"]
@@ -105,15 +106,15 @@ def test_each_guarded_word_is_told() -> None:
     text = page(component)
     for said in (
         "set the agent to work WHEN YOU ARE AWAY",
-        "put a command into the agent's list, and send it as if you had typed it: ",
-        "refuse in your place what the agent asks you to allow",
+        "add a command to the agent's list, and send this command as if you had typed the command",
+        "refuse the agent's requests for permission in your place",
         "READ AND ALTER the calls of all other MCP servers and their results",
         "set the agent to work in sessions that YOU DO NOT SEE, in your folders",
-        "add options of its own",
+        "add its own options",
         "show panels beside the conversation",
         "send, change and answer extension methods, WHATEVER THEY DO: ",
         "change words in finished tool calls",
-        "tell agent and editor that the other is able to do things: any",
+        "tell the agent and the editor that the other side has an ability: any",
     ):
         assert said in text
     policy = facts(component)["policy"]
@@ -156,7 +157,7 @@ def test_more_than_is_asked_for_is_pointed_out() -> None:
     wants = facts("datetime,only=full+clock")["wants"]
     assert (list(wants["rights"]), wants["lacking"]) == (["change:prompts", "clock"], [])
     text = page("datetime,only=full+clock")
-    assert "Its manifest asks for all that it gets" in text
+    assert "Its manifest asks for all the rights that it gets" in text
     assert "It gets more than it asks for: full" in text
     assert facts("datetime")["policy"]["rights"] == ["change:prompts", "clock"]
     assert "gets more than" not in page("datetime")
@@ -171,7 +172,7 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     wants = facts(module)["wants"]
     assert wants["lacking"] == ["change:prompts", "clock"]
     text = page(module)
-    assert "asks for what it does not get NOT GIVEN: change:prompts" in text
+    assert "asks for rights that it does not get NOT GIVEN: change:prompts" in text
     assert "NOT GIVEN: clock, to learn the date" in text
     assert facts(f"{module},allow=clock")["wants"]["lacking"] == ["change:prompts"]
 
@@ -200,7 +201,7 @@ def test_a_manifest_of_something_else_does_no_harm(tmp_path: Path) -> None:
 
 def test_what_a_source_asks_for_is_not_said_of_a_manifest(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("proxy = Proxy('x', rights={'full': 'why'})")
-    assert "Its source asks for what it does not get" in page(str(tmp_path / "x.py"))
+    assert "Its source asks for rights that it does not get" in page(str(tmp_path / "x.py"))
 
 
 def test_what_is_allowed_and_denied_is_denied() -> None:

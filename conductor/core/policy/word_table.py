@@ -78,28 +78,30 @@ _ECHOES: Final = TEXT_KINDS[:2]
 
 OBJECTS: Final = {
     "prompts": Object("your prompts", (PROMPT,)),
-    "replies": Object("what the agent says, thinks and plans", up=_kinds(*TEXT_KINDS[2:])),
-    "echoes": Object("your prompts as they are shown again", up=_kinds(*_ECHOES)),
+    "replies": Object("replies, thoughts and plans of the agent", up=_kinds(*TEXT_KINDS[2:])),
+    "echoes": Object("copies of your prompts that the editor shows", up=_kinds(*_ECHOES)),
     "tool-calls": Object(
         "tool calls, terminals' output and notices",
         up=_kinds(*WORDED_KINDS, *TOOL_KINDS, "compaction_update"),
     ),
-    "permissions": Object("what the agent asks you to allow", up=(PERMISSION,)),
-    "files": Object("files that the agent reads and writes by the editor", up=(READ, "fs/*")),
-    "terminals": Object("commands that the agent runs by the editor", up=("terminal/*",)),
-    "forms": Object("what the agent asks you, and your answers", up=("elicitation/*",)),
-    "setups": Object("set-ups of sessions: your folders, your MCP servers with their keys", SETUP),
+    "permissions": Object("the agent's requests for permission", up=(PERMISSION,)),
+    "files": Object("files that the agent reads and writes through the editor", up=(READ, "fs/*")),
+    "terminals": Object("commands that the agent runs through the editor", up=("terminal/*",)),
+    "forms": Object("the agent's questions, and your answers", up=("elicitation/*",)),
+    "setups": Object(
+        "the set-up of sessions: your folders, and your MCP servers with their keys", SETUP
+    ),
     "handshake": Object("the handshake", ("initialize",)),
     "cancels": Object(
-        "that you stop something", (STOP, "tool_call/cancel", "terminal/cancel")
+        "your cancellations", (STOP, "tool_call/cancel", "terminal/cancel")
     ),
-    "usage": Object("how much the agent has used", up=_kinds("usage_update")),
+    "usage": Object("the agent's usage: tokens and cost", up=_kinds("usage_update")),
     "turns": Object(
         "when turns begin and end", up=_kinds(STATE_KIND, "cursor_update", "replay_complete")
     ),
     "titles": Object("titles of sessions", up=_kinds("session_info_update")),
     "subagents": Object(
-        "what sub-agents do",
+        "the work of sub-agents",
         up=_kinds("subagent_update", "session_message", "session_message_chunk"),
     ),
     "suggestions": Object("prompts that the agent suggests", up=_kinds(SUGGESTIONS_KIND)),
@@ -108,7 +110,7 @@ OBJECTS: Final = {
                        _kinds(OPTIONS_KIND)),
     "commands": Object("lists of commands", up=_kinds(COMMANDS_KIND)),
     "sessions": Object(
-        "what you do with sessions: close, delete, archive, name",
+        "your acts on sessions: close, delete, archive, name",
         (*CLOSING, "session/archive", "session/unarchive", "session/set_title", "session/options"),
     ),
     "session-lists": Object("lists of your sessions", (LIST, "session/status")),
@@ -116,7 +118,7 @@ OBJECTS: Final = {
         "logins and providers", ("authenticate", "logout", "auth/*", "providers/*"), ("auth/*",)
     ),
     "other": Object(
-        "kinds of update that conductor does not know", up=(update(UNKNOWN_KIND), UPDATE)
+        "updates of kinds that conductor does not know", up=(update(UNKNOWN_KIND), UPDATE)
     ),
 }  # fmt: skip
 """The objects of `see`, `change`, `add` and `answer`, the most private first."""
@@ -146,7 +148,10 @@ SAYS: Final = {
     "add": "write {} in the agent's name",
     "see": "read {}",
 }
-_SAID: Final = {"add:echoes": "show words as if YOU had written them"}
+_SAID: Final = {
+    "add:echoes": "show words as if YOU had written them",
+    "add:replies": "write replies, thoughts and plans in the agent's name",
+}
 """The sentences of words for which the sentence of the verb would not do."""
 _APART: Final = {
     ("change", PROMPT): AMEND,
@@ -249,37 +254,39 @@ def keys_of(name: str) -> tuple[tuple[Direction, str], ...]:
 
 _SPECIAL: Final = (
     _named("run:commands", "RUN COMMANDS ON YOUR MACHINE", "editor", ("terminal",)),
-    _named("do:operations", "have the editor CHANGE YOUR FILES, and do whatever else it can",
+    _named("do:operations",
+           "have the editor CHANGE YOUR FILES, and do everything else that the editor can do",
            "editor", ("operation",)),
     _named("change:mcp", "READ AND ALTER the calls of all other MCP servers and their results, "
            "also calls that you have allowed", "mcp", "others"),
     _named("prompt:unseen", "set the agent to work in sessions that YOU DO NOT SEE, in your "
-           "folders; copy your session, and have your conversation go on in its own",
+           "folders; copy your session; continue your conversation in another session",
            "sessions", "own"),
     _named("prompt:anytime", "set the agent to work WHEN YOU ARE AWAY", "turns", "unprompted",
            "prompt:within"),
     _named("web:browser", "OPEN WEB PAGES in your browser", "editor", ("browser",)),
-    _named("web:panel", "run scripts in its panels, which can tell other machines a few words",
+    _named("web:panel",
+           "run scripts in its panels: such a script can send a few words to other machines",
            "editor", ("widget",)),
     _named("prompt:within", "set the agent to work in your turns", "turns", "within"),
-    _named("read:editor", "read all files of your sessions' folders, also what you have not saved",
+    _named("read:editor", "read all files of your sessions' folders, also unsaved changes",
            "editor", ("read",)),
-    _named("change:tool-calls", "change words in finished tool calls, plans and notices: you read "
-           "others than those of the tool; hide suggested prompts", "texts", True),
-    Word("serve:tools", "give the agent tools: it believes what they return",
+    _named("change:tool-calls", "change words in finished tool calls, plans and notices, so that "
+           "you read other words than the tool's; hide suggested prompts", "texts", True),
+    Word("serve:tools", "give the agent tools: the agent believes the results of these tools",
          tuple(Rule(_DOWN, method, CARRY) for method in SETUP)),
-    _named("refuse:permissions", "refuse in your place what the agent asks you to allow",
+    _named("refuse:permissions", "refuse the agent's requests for permission in your place",
            "permission", "narrow"),
-    Word("stop:turns", "stop turns of yours", (Rule(_DOWN, STOP, ORIGINATE),)),
-    _named("show:comment", "put comments into your files, and set the agent to work by what you "
-           "reply", "editor", ("comment",)),
+    Word("stop:turns", "stop your turns", (Rule(_DOWN, STOP, ORIGINATE),)),
+    _named("show:comment", "put comments into your files, and set the agent to work with your "
+           "replies", "editor", ("comment",)),
     _named("show:panel", "show panels beside the conversation", "editor", ("panel",)),
     _named("ask:user", "ask you questions, in its own name", "editor", ("ask",)),
-    _named("offer:modes", "add options of its own to those of the agent", "options", True),
+    _named("offer:modes", "add its own options to the agent's options", "options", True),
     _named("log:editor", "write to the editor's log", "editor", ("log",)),
 )  # fmt: skip
 _PLAIN: Final = (
-    Word("storage", "keep on this machine what it wants to know in its next runs"),
+    Word("storage", "keep data on this machine for its next runs"),
     Word("timer", "work by itself at any time"),
     Word("clock", "know the time"),
     Word("random", "get random bytes"),
@@ -308,18 +315,19 @@ _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 FAMILIES: Final = {
     family.verb: family
     for family in (
-        Family("web", "HOST", "SEND what it sees over the network to {}",
-               says_of_sockets="SEND what it sees to the program at the socket {}"),
+        Family("web", "HOST", "SEND all that it sees over the network to {}",
+               says_of_sockets="SEND all that it sees to the program at the socket {}"),
         Family("write", "FOLDER", "make and REPLACE files in this folder of your sessions: {}"),
         Family("peer", "NAME", "set another agent to work, in sessions that YOU DO NOT SEE: {}",
                _NAME),
-        Family("agent", "NAME", "have another agent go on with your conversation, when you prompt: "
+        Family("agent", "NAME", "let another agent continue your conversation, when you prompt: "
                "{}", _NAME),
         Family("extension", "_NAME", "send, change and answer extension methods, WHATEVER THEY "
                "DO: {}", r"_[^\s+*]*\*?", "methods"),
-        Family("command", "NAME", "put a command into the agent's list, and send it as if you had "
-               "typed it: {}", r"\*|[^\s/+*]+", "commands"),
-        Family("claim", "POINTER", "tell agent and editor that the other is able to do things: {}",
+        Family("command", "NAME", "add a command to the agent's list, and send this command as if "
+               "you had typed the command: {}", r"\*|[^\s/+*]+", "commands"),
+        Family("claim", "POINTER",
+               "tell the agent and the editor that the other side has an ability: {}",
                r"\*|(/[^\s+*]+)+", "capabilities"),
         Family("read", "GLOB", "read files in the folders of your sessions: {}"),
     )
@@ -344,12 +352,12 @@ SETS: Final[dict[str, tuple[str, ...]]] = {
 SET_SAYS: Final = {
     "none": "may do nothing",
     "observer": "may read every message, and change nothing",
-    CONTEXT: "may read and change your prompts, read set-ups of sessions (folders, MCP servers and "
-    "their keys), and give the agent tools",
-    "filter": "may do as `context`, read all updates and what the agent asks you to allow, and "
-    "change and hide what the agent says",
-    "full": "may do everything but what is guarded",
-    TRUSTED: "may do everything to the conversation; nothing is enforced",
+    CONTEXT: "may read and change your prompts, read the set-up of sessions (folders, MCP servers "
+    "and their keys), and give the agent tools",
+    "filter": "may do the same as `context`, read all updates and requests for permission, and "
+    "change and hide the agent's replies",
+    "full": "may do everything that the guards allow",
+    TRUSTED: "may do everything to the conversation; conductor enforces no rule",
 }
 """A sentence about each set, to stand after "it"."""
 

@@ -78,7 +78,7 @@ def test_what_a_word_says_of_itself() -> None:
     assert (words.word("web:a.org").verb, words.word("web:a.org").scope) == ("web", "a.org")
     for scope in ("unix:/run/a.sock", "POST@unix:/run/a.sock"):
         says = words.word(f"web:{scope}").says
-        assert says == f"SEND what it sees to the program at the socket {scope}"
+        assert says == f"SEND all that it sees to the program at the socket {scope}"
     assert "over the network" in words.word("web:a.org").says
     beyond = [name for name in ("clock", "peer:a", "see:usage") if words.beyond(name)]
     assert beyond == ["clock", "peer:a"]

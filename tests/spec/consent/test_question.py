@@ -87,7 +87,7 @@ def test_the_worst_is_said_first_and_in_words_that_sell_nothing() -> None:
     lines = about.lines()
     worst = [
         "- RUN COMMANDS ON YOUR MACHINE",
-        "- SEND what it sees over the network to `POST@evil.example`",
+        "- SEND all that it sees over the network to `POST@evil.example`",
         "- make and REPLACE files in this folder of your sessions: `notes`",
         "- READ AND ALTER the calls of all other MCP servers",
         "- set the agent to work in sessions that YOU DO NOT SEE, in your folders",
