@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.author.check.suite import CheckOutcome
-from conductor.cli import inspect_, report, test_checks
+from conductor.cli import inspect_, report, shown_log, test_checks
 from conductor.core import DIALECTS, Closure, Component
 from conductor.core.effects import Send
 from conductor.core.router import Router
@@ -89,10 +89,10 @@ def test_the_command_line_marks_what_it_shows(way: str, capsys: pytest.CaptureFi
         case "write":
             report.write(FORGED)
         case "logger":
-            report.logger("debug")("warning", "p", FORGED)
+            shown_log.logger("debug")("warning", "p", FORGED)
         case "relay":
             for line in FORGED.split("\n"):
-                relay = report.relay("debug", report.lines("debug", []))
+                relay = shown_log.relay("debug", shown_log.lines("debug", []))
                 relay("p", line)
                 relay("", line)
         case _:

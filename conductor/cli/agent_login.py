@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import shown_log
 from conductor.errors import ComponentError, UsageError, did_you_mean
 from conductor.spec import gates, managed, trust
 from conductor.spec.model import Spec
@@ -44,7 +44,7 @@ def _started(parsed: Parsed) -> Spec:
     """The agent that is named, with the arguments that follow, where the chain might start it so.
     Raises `ConductorError`."""
     name, *arguments = parsed.values["agent_login"]
-    log = report.logger(parsed.log)
+    log = shown_log.logger(parsed.log)
     plan = gates.locked(planned(parsed), lambda peer, text: log("warning", peer, text))
     agents = {spec.name: spec for spec in plan.components if plan.is_agent(spec)}
     if name not in agents:

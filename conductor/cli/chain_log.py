@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from conductor.cli import report
+from conductor.cli import shown_log
 from conductor.errors import ConductorError, PrivateKeys, UsageError, with_log
 from conductor.services.log_lines import LogLines
 
@@ -32,11 +32,11 @@ class ChainLog:
         self._keys: defaultdict[str, PrivateKeys] = defaultdict(PrivateKeys)
         """By component."""
         filed = "debug" if level == "debug" else "info"
-        shown = LogLines({}, report.logger(level), level)
+        shown = LogLines({}, shown_log.logger(level), level)
         kept = LogLines({}, self._filed, filed)
         self._lines = shown, kept
-        self._show = report.relay(level, shown)
-        self._keep = report.relay(filed, kept, self._relayed)
+        self._show = shown_log.relay(level, shown)
+        self._keep = shown_log.relay(filed, kept, self._relayed)
         self._quiet: Collection[str] = ()
         self._withheld: deque[tuple[str, str]] = deque(maxlen=_WITHHELD)
 

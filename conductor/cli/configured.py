@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from conductor.cli import report
+from conductor.cli import report, shown_log
 from conductor.spec.parsed import Only, Parsed, anything, layered
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _heard(made: Callable[[Say], Parsed]) -> Parsed:
     whole = made(heard.say)
     if whole.options.log_format == "json":
         report.log_as_json()
-    heard.goes_to(report.logger(whole.log))
+    heard.goes_to(shown_log.logger(whole.log))
     return whole
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from conductor.cli import report
+from conductor.cli import report, shown_log
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, WRONG, Line, Rows
 from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
@@ -103,7 +103,7 @@ def _ran(wanted: Wanted) -> Run:
         recorded, wanted.swapped, wanted.without, wanted.config, alone=bool(wanted.alone)
     )
     options = Options(trace=wanted.trace)
-    log = report.logger("warning")
+    log = shown_log.logger("warning")
     output, written = wanted.output, None
     if output is not None:
         written = _transcript(chosen.specs[0], output)

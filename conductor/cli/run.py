@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor import signals
-from conductor.cli import configured, report
+from conductor.cli import configured, report, shown_log
 from conductor.cli.chain_log import ChainLog
 from conductor.core.dialects import DIALECTS, SCP
 from conductor.errors import ConductorError, UsageError
@@ -199,12 +199,12 @@ class Started(Owner):
 
     def _heard(self, name: str, line: str) -> None:
         """A component wrote a line to its standard error; an empty name: a host of guests."""
-        compiles = not name and report.announces_compiling(line)
+        compiles = not name and shown_log.announces_compiling(line)
         if compiles:
             self._compiles = True
             if self._status is not None:
                 self._status.compiles()
-        elif not name and report.tells_of_cache(line):
+        elif not name and shown_log.tells_of_cache(line):
             line += origins.by(self.parsed.options.set_by.get("cache"))
         self.log.heard(name, line, shown=not compiles or self._shown != "line")
 

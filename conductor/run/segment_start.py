@@ -92,14 +92,7 @@ def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
     if spec.loading_only:
         return 0
     optimised_later(modules.values(), spec.cache)
-    # Nothing can load these any more, once they are asked for.
-    refers = any(guest.limits.get("text_bytes") is not None for guest in spec.guests)
-    if refers:
-        importlib.import_module("conductor.core.payloads")
-    if spec.auditing or refers:
-        importlib.import_module("hashlib")
-    if spec.recording:
-        importlib.import_module("conductor.run.host_record")
+    _load_further(spec)
     # Files have been used for the last time, and no guest has run yet.
     for module in modules.values():
         module.warm()
@@ -127,6 +120,17 @@ def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
     gc.set_threshold(20_000, 50, 50)
     gc.enable()
     return serve(segment, output, spec.line_limit, begun)
+
+
+def _load_further(spec: SegmentSpec) -> None:
+    """Loads what nothing can load any more, once it is asked for."""
+    refers = any(guest.limits.get("text_bytes") is not None for guest in spec.guests)
+    if refers:
+        importlib.import_module("conductor.core.payloads")
+    if spec.auditing or refers:
+        importlib.import_module("hashlib")
+    if spec.recording:
+        importlib.import_module("conductor.run.host_record")
 
 
 def _not_hardened(missing: Sequence[harden.Layer]) -> int:

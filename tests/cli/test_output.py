@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from conductor.cli import report
+from conductor.cli import report, shown_log
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.errors import one_line, visible
 from tests.harness.process.command import conductor
@@ -27,12 +27,12 @@ def test_errors_and_logs_of_components_are_shown_not_obeyed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report.error("\x1b]0;x\x07", "\x1b[A")
-    report.logger("warning")("warning", "guest", "\x1b[31m")
-    report.logger("warning")("warning", "gu\x1b[31mest\nerror: me", "said")
-    report.relay("warning", report.lines("warning", ()))("gu\x1b[31mest", "said")
+    shown_log.logger("warning")("warning", "guest", "\x1b[31m")
+    shown_log.logger("warning")("warning", "gu\x1b[31mest\nerror: me", "said")
+    shown_log.relay("warning", shown_log.lines("warning", ()))("gu\x1b[31mest", "said")
     report.write("\x1b[31m", dim=True)
-    report.relay("warning", report.lines("warning", ()))("", "\x1b[31m")
-    report.relay("warning", report.lines("warning", ()))(
+    shown_log.relay("warning", shown_log.lines("warning", ()))("", "\x1b[31m")
+    shown_log.relay("warning", shown_log.lines("warning", ()))(
         "agent", "\x1b[1;31mred\x1b[0m \x1b[2J\x1b]0;x\x07\u200f"
     )
     said = capsys.readouterr().err
@@ -78,14 +78,14 @@ def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(
     told_as[5:] = [f"[host] {line}" for line in lines[5:]]
     shown = {"warning": told_as[3:], "info": told_as[2:], "debug": told_as}
     for level, expected in shown.items():
-        told = report.relay(level, report.lines(level, ()))
+        told = shown_log.relay(level, shown_log.lines(level, ()))
         for line in lines:
             told("", line)
         assert capsys.readouterr().err.splitlines() == expected
-    report.relay("error", report.lines("error", ()))(
+    shown_log.relay("error", shown_log.lines("error", ()))(
         "agent", "info: agent: its own words are not ours"
     )
-    report.logger("warning")("warning", "p", "one\nerror: conductor: two")
+    shown_log.logger("warning")("warning", "p", "one\nerror: conductor: two")
     assert capsys.readouterr().err.splitlines() == [
         "[agent] info: agent: its own words are not ours",
         "warning: p: one",
@@ -95,7 +95,7 @@ def test_the_log_of_sandboxed_proxies_has_its_levels_and_cannot_forge_entries(
 
 def test_a_flood_is_cut_unless_lines_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     for level, count in (("warning", 21), ("info", 30)):
-        log = report.logger(level)
+        log = shown_log.logger(level)
         for number in range(30):
             log("warning", "p", str(number))
         lines = capsys.readouterr().err.splitlines()

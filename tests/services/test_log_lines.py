@@ -2,7 +2,7 @@
 
 import pytest
 
-from conductor.cli import report
+from conductor.cli import shown_log
 from conductor.core.accounts import BURST
 from conductor.services.log_lines import LogLines
 
@@ -73,7 +73,7 @@ def test_what_is_not_shown_at_all_does_not_count() -> None:
 
 def test_standard_error_of_a_program_counts_too(capsys: pytest.CaptureFixture[str]) -> None:
     log = Log(p=1)
-    told = report.relay("info", log.lines)
+    told = shown_log.relay("info", log.lines)
     for _ in range(100):
         told("p", "x")
     assert capsys.readouterr().err == "[p] x\n" * 5
