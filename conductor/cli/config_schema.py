@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from typing import Any, Final
 
 import msgspec
 
 from conductor.cli import pages
-from conductor.core.dialects import DIALECTS
 from conductor.core.policy import words
-from conductor.core.restart_state import CHOICES
-from conductor.mcp import KINDS
 from conductor.spec import component_options, limits, option_layers
 from conductor.spec.config import model
 from conductor.spec.option_table import NUMBER, OPTIONAL_SIZE, SECONDS, SERVE, SIZE, Option
@@ -26,20 +22,6 @@ from conductor.spec.syntax import ComponentObject
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-_NAMED: Final[dict[str, tuple[str, ...]]] = {
-    "dialect": tuple(DIALECTS),
-    "on_failure": tuple(CHOICES),
-    "mcp_bridge": tuple(KINDS),
-}
-"""The values of options of a component, where the table has one word for all of them."""
-
-_RIGHTS: Final = {
-    "only": (*words.SETS, *words.TABLE),
-    "allow": (*words.SETS, *words.TABLE),
-    "deny": (*words.FORBIDDING, *words.ALL_VERBS, *words.SETS, *words.TABLE),
-}
-"""The rights that an option names, but for those with a scope of the user's choice."""
-_WORDS: Final = re.compile(r"[a-z]+(\|[a-z]+)*")
 _ANY: Final = ["string", "number", "boolean", "array"]
 _NAME: Final = {"pattern": r"^[A-Za-z0-9._@+-]{1,64}$", "description": f"A name is {NAME_RULE}."}
 
@@ -194,14 +176,11 @@ def _limit(one: limits.Limit) -> dict[str, Any]:
 
 def _value(option: component_options.Option) -> dict[str, Any]:
     """The schema of an option of a component."""
-    if option.name in _RIGHTS:
-        word = (
-            {"enum": list(_RIGHTS[option.name])},
-            {"pattern": f"^({'|'.join(words.ALL_VERBS)}):."},
-        )
-        return {"type": ["string", "array"], "items": {"type": "string", "anyOf": list(word)}}
-    if option.name in _NAMED:
-        return {"enum": list(_NAMED[option.name])}
-    if _WORDS.fullmatch(option.value):
-        return {"enum": option.value.split("|")}
-    return {} if option.name == "config.KEY" else {"type": list(_ANY)}
+    choices = [*component_options.choices(option)]
+    if option.value == "WORDS":
+        scoped = {"pattern": f"^({'|'.join(words.ALL_VERBS)}):."}
+        word = {"type": "string", "anyOf": [{"enum": choices}, scoped]}
+        return {"type": ["string", "array"], "items": word}
+    if choices:
+        return {"enum": choices}
+    return {} if option.name == "config.KEY" else {"type": [*_ANY]}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from typing import Final
 
 from conductor.cli import report
-from conductor.errors import ConductorError, UsageError, counted, visible_path
+from conductor.errors import UsageError, counted, visible_path
+from conductor.spec import private_files
 
 _HEAD: Final = (
     "# Report of conductor\n\n"
@@ -49,31 +49,9 @@ def make(output: str | None, *, show: bool, with_content: bool, yes: bool) -> in
         if not report.agrees(f"write it to {visible_path(path)}"):
             report.say("nothing was written")
             return 1
-    _write(path, whole.encode("utf-8", "backslashreplace"))
+    private_files.write_new(path, whole.encode("utf-8", "backslashreplace"))
     report.say(
         f"written to {visible_path(os.path.abspath(path))}, {counted(len(whole), 'character')}"
     )
     report.say("Nothing was sent: read it, then attach it to your bug report.")
     return 0
-
-
-def _write(path: str, content: bytes) -> None:
-    """Writes a new file that only the user may read, or none. Raises `ConductorError`."""
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with open(fd, "wb") as file:
-                file.write(content)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            raise
-    except FileExistsError:
-        text = f"`{visible_path(path)}` is there already"
-        raise UsageError(text, "name another file with --output") from None
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise ConductorError(
-            f"the report cannot be written to `{visible_path(path)}`: {why}",
-            "name another file with --output",
-        ) from None

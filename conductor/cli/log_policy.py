@@ -14,7 +14,7 @@ from conductor.record.replay import recording
 from conductor.record.replay import specs as recorded_specs
 from conductor.record.trace.chain import ChainComponent
 from conductor.record.turns import reader as turns
-from conductor.spec import untrusted_files
+from conductor.spec import private_files, untrusted_files
 from conductor.spec.managed import chain
 from conductor.spec.managed import file as policies
 from conductor.spec.model import Spec
@@ -62,7 +62,9 @@ def _content(path: str) -> bytes:
     try:
         return untrusted_files.read(path, _MOST)
     except OSError as error:
-        raise UsageError(f"cannot read the policy `{path}`: {error}", "check the file") from None
+        raise UsageError(
+            f"cannot read the policy `{path}`: {private_files.reason(error)}", "check the file"
+        ) from None
 
 
 def _spec(then: ChainComponent) -> Spec:

@@ -10,6 +10,7 @@ from conductor.cli import report, shown_log
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, WRONG, Line, Rows
 from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
+from conductor.spec import private_files
 from conductor.spec.option_table import given_twice
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _ran(wanted: Wanted) -> Run:
         written = _transcript(chosen.specs[0], output)
     replayed = player.replayed(recorded, chosen.specs, options, wanted.limit, log, written)
     if output is not None and written is not None:
-        _write(output, written.text())
+        private_files.write_new(output, written.text())
     return Run(recorded, chosen, replayed, comparison.compared(then, replayed.reader))
 
 
@@ -126,15 +127,6 @@ def _transcript(spec: Spec, path: str) -> Transcript:
     if os.path.exists(path):
         raise UsageError(f"`{path}` is there already", "name another file, or delete it")
     return Transcript(spec.name)
-
-
-def _write(path: str, text: bytes) -> None:
-    try:
-        with open(path, "xb") as file:
-            file.write(text)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"cannot write `{path}`: {why}", "check the path") from None
 
 
 def named(given: list[str]) -> dict[str, str]:

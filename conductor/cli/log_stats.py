@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.cli import report
+from conductor.cli import pages, report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
-from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, duration
+from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, cut, duration
 from conductor.cli.log_show import about_head
 from conductor.cli.typer_options import JsonArray, paragraphs
 from conductor.errors import one_line
@@ -103,36 +103,34 @@ def _stat(component: str, method: str, counter: _Counter) -> Stat:
     )
 
 
-_COLUMNS: Final = ("messages", "p50", "p95", "p99", "longest", "changed")
-_COLUMN: Final = 9
+_DROPPED: Final = ("changed", "longest", "p99", "p50", "p95")
+"""The columns that a narrow terminal does not show, the least important first."""
 
 
 def _table(found: list[Stat], width: int) -> list[Line]:
-    """A narrow terminal has fewer columns, and shorter methods."""
-    names = min(max((len(one_line(s.component)) for s in found), default=9), 20)
-    methods = min(max((len(one_line(s.method)) for s in found), default=6), 30)
-    columns = list(_COLUMNS)
-    for column in ("longest", "changed"):
-        if names + 2 + methods + _COLUMN * len(columns) > width:
-            columns.remove(column)
-    methods = max(min(methods, width - names - 2 - _COLUMN * len(columns)), 10)
-    head = "".join(f"{column:>{_COLUMN}}" for column in columns)
-    lines: list[Line] = [(HEAD, f"{'component':<{names}}  {'method':<{methods}}{head}")]
+    if not found:
+        return [(DIM, "there is no event to count")]
+    longest = max(10, min(30, width - 50))
+    cells = [{name: name for name in _cells(found[0], longest)}]
     before = ""
     for stat in found:
-        name = one_line(stat.component, names) if stat.component != before else ""
-        before = stat.component
-        cells = "".join(f"{_cell(stat, column):>{_COLUMN}}" for column in columns)
-        what = f"{name:<{names}}  {one_line(stat.method, methods):<{methods}}"
-        lines.append((PLAIN, f"{what}{cells}".rstrip()))
-    if not found:
-        lines.append((DIM, "there is no event to count"))
-    return lines
+        is_same, before = stat.component == before, stat.component
+        cells.append(_cells(stat, longest) | ({"component": ""} if is_same else {}))
+    names = pages.fitting(cells, width, _DROPPED)
+    head, *lines = pages.aligned([[row[name] for name in names] for row in cells], left=2)
+    return [(HEAD, cut(head, width)), *((PLAIN, cut(line, width)) for line in lines)]
 
 
-def _cell(stat: Stat, column: str) -> str:
-    if column == "messages":
-        return f"{stat.messages:,}"
-    if column == "changed":
-        return f"{stat.changed:,}" if stat.changed else ""
-    return duration(getattr(stat, column)) if stat.longest else "-"
+def _cells(stat: Stat, longest: int) -> dict[str, str]:
+    """The cells of a row; a method has as many characters as `longest`."""
+    times = {
+        name: duration(getattr(stat, name)) if stat.longest else "-"
+        for name in ("p50", "p95", "p99", "longest")
+    }
+    return {
+        "component": one_line(stat.component, 20),
+        "method": one_line(stat.method, longest),
+        "messages": f"{stat.messages:,}",
+        **times,
+        "changed": f"{stat.changed:,}" if stat.changed else "",
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from conductor.cli import report
@@ -125,6 +125,17 @@ def aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
         ).rstrip()
         for row in rows
     ]
+
+
+def fitting(rows: Sequence[Mapping[str, str]], width: int, dropped: Iterable[str]) -> list[str]:
+    """The columns of rows that fit a width, in their order; `dropped`: those that a narrow terminal
+    does not show, the least important first."""
+    sizes = {name: max(len(row[name]) for row in rows) for name in rows[0]}
+    for name in dropped:
+        if sum(sizes.values()) + 2 * (len(sizes) - 1) <= width:
+            break
+        del sizes[name]
+    return [*sizes]
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:

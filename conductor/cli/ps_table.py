@@ -61,7 +61,7 @@ def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
         yield Row(cut("  it keeps no messages (`ring` is none): no figures", width), "dim")
     longest = min(max(width // 3, _SHORTEST), _LONGEST)
     table = [_HEADS, *_cells(seen, state, longest)]
-    names = _fitting(table, width)
+    names = pages.fitting(table, width - 2, _DROPPED)
     cells = [[row[name] for name in names] for row in table]
     for place, line in enumerate(pages.aligned(cells, left=len(_LEFT & {*names}))):
         text = cut(f"  {line}", width)
@@ -70,15 +70,6 @@ def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
         else:
             one = state.components[place - 1]
             yield Row(text, "dim" if seen.why else _style(one), (seen.id, one.name))
-
-
-def _fitting(table: Sequence[dict[str, str]], width: int) -> list[str]:
-    names = [*_HEADS]
-    for name in _DROPPED:
-        if 2 + sum(2 + max(len(row[each]) for row in table) for each in names) - 2 <= width:
-            break
-        names.remove(name)
-    return names
 
 
 def _cells(seen: Seen, state: ChainState, longest: int) -> Iterator[dict[str, str]]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import guarded
 
 _WAIT: Final = 30.0
@@ -144,6 +145,27 @@ def replace(path: str, content: bytes, *, mode: int = 0o600) -> None:
         with contextlib.suppress(OSError):
             os.unlink(fresh)
         raise
+
+
+def write_new(path: str, content: bytes) -> None:
+    """Writes a file that a user names with `--output`, for this user alone. The file must be new,
+    and is written whole or not at all. Raises `ConductorError`."""
+    shown = f"`{visible_path(path)}`"
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(content)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
+    except FileExistsError:
+        hint = "name another file with --output, or delete it"
+        raise UsageError(f"{shown} is there already", hint) from None
+    except (OSError, ValueError) as error:
+        hint = "name another file with --output"
+        raise ConductorError(f"cannot write {shown}: {reason(error)}", hint) from None
 
 
 def settle(folder: str) -> None:
