@@ -41,7 +41,7 @@ class Element(NamedTuple):
     html: str
     selector: str
     said: str
-    """What is wrong with this one."""
+    """The fault of this element, as the checker says."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Report:
     others: int = 0
     """How many findings of ESLint are of other rules."""
     checked: bool = False
-    """Whether it is a checker's output at all."""
+    """Whether the text is the output of a checker."""
 
     def of(self, rule: str, level: str, said: str) -> Finding:
         """The finding by a rule, a new one if there is none."""

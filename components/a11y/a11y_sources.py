@@ -35,7 +35,7 @@ class Clue(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is looked for."""
+    """The tag and the clues by which an element is looked for in the files."""
 
     tag: str
     clues: tuple[Clue, ...]
@@ -50,7 +50,7 @@ class Match(NamedTuple):
 
 
 def wanted(html: str) -> Wanted | None:
-    """What to look for of an element; None if it has nothing to know it by."""
+    """The tag and the clues of an element; None if too few clues tell the element from others."""
     opening = _OPENING.match(html)
     if opening is None:
         return None
@@ -101,7 +101,7 @@ def _weight(element: str, one: Wanted) -> int:
 
 
 def best(found: list[Match]) -> list[Match]:
-    """Those that fit best; none if too many fit alike to say anything."""
+    """The matches of most weight; none if more than three have the same weight."""
     most = max((one.weight for one in found), default=0)
     first = sorted(one for one in found if one.weight == most)
     return first if len(first) <= 3 else []

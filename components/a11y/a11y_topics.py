@@ -1,12 +1,12 @@
-"""What findings are about: a title, who cannot do what, and how it is repaired; which rules of which
-checker belong to each."""
+"""The topics of findings: a title, whom the fault hinders, and the repair; the rules of each
+checker by topic."""
 
 # ruff: noqa: E501 - sentences
 from typing import NamedTuple
 
 
 class Topic(NamedTuple):
-    """What several rules are about."""
+    """The text that several rules share."""
 
     title: str
     hinders: str

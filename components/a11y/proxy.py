@@ -89,7 +89,7 @@ def explain_rule(rule: str) -> str:
 
 
 def about(topic: str) -> str:
-    """What is known of a topic."""
+    """The title, the hindrance and the repair of a topic."""
     title, hinders, repair = TOPICS[topic]
     return f"{title}. {hinders}\nHow to repair it: {repair}"
 

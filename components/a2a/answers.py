@@ -17,7 +17,7 @@ STATES = {
     "rejected": "fails",
     "canceled": "fails",
 }
-"""What a state of a task comes to here."""
+"""The outcome here of each state of a task."""
 ID = 256
 """Characters of an id that a server gives."""
 
@@ -27,7 +27,7 @@ class AnswerError(Exception):
 
 
 class Answer(NamedTuple):
-    """What an agent answered. `outcome`: `works`, `done`, `asks` or `fails`."""
+    """The answer of an agent. `outcome`: `works`, `done`, `asks` or `fails`."""
 
     outcome: str
     said: str
@@ -56,7 +56,7 @@ def message(
 
 
 def read(result: Any) -> Answer:
-    """What the result of a message or of a question for a task says. Raises `AnswerError`."""
+    """The answer in the result of a message or of a question for a task. Raises `AnswerError`."""
     if not isinstance(result, dict):
         raise AnswerError("its result is no object")
     for name in ("task", "message"):  # version 1.0 says so by the member

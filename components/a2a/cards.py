@@ -10,9 +10,9 @@ LARGEST = 256 * 1024
 """Bytes of a card."""
 WHERE = "/.well-known/agent-card.json"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What a skill adds to the name of its tool …"""
+"""The names that a tool may have."""
 BETWEEN = re.compile(r"[ ./:]")
-"""… once these in its id have become `_`."""
+"""Characters of a skill's id that become `_` in the name of its tool."""
 SKILLS = 64
 LONGEST = 2000
 """Characters of a description that are shown to the agent."""
@@ -41,7 +41,7 @@ class Interface(NamedTuple):
 
 
 class Card(NamedTuple):
-    """What is known of an agent."""
+    """The entries of an agent's card that this proxy uses."""
 
     name: str
     endpoint: Interface
@@ -123,7 +123,7 @@ def skills_of(held: dict[str, Any]) -> tuple[list[Skill], list[str]]:
 
 
 def described(skill: dict[str, Any]) -> str:
-    """What a card says of a skill, and examples of what to ask."""
+    """The description of a skill by its card, with examples of questions."""
     examples = skill.get("examples")
     examples = (
         [one for one in examples if isinstance(one, str)] if isinstance(examples, list) else []

@@ -65,7 +65,7 @@ class Config:
 
 @dataclass
 class Talks:
-    """What is kept of a session: by agent, the context and the task that go on."""
+    """The state of a session: by agent, the context and the task that go on."""
 
     going: dict[str, list[str]] = field(default_factory=dict)
 
@@ -164,7 +164,7 @@ async def agents() -> str:
 
 
 async def asked(name: str, skill: str, words: str, call: Call, anew: bool) -> str:
-    """What an agent answers to a message."""
+    """The answer of an agent to a message."""
     if not words.strip() or len(words) > MESSAGE:
         raise ToolError(f"a message has 1 to {MESSAGE:,} characters")
     going: dict[str, list[str]] = call.session.state.going if call.in_session else {}
@@ -238,7 +238,8 @@ async def answered(name: str, method: str, params: dict[str, Any]) -> answers.An
 
 
 async def fetched(name: str, url: str, most: int, sent: Any = None) -> bytes:
-    """What an agent's server answers, to a request if there is one. Raises `ProxyError`."""
+    """The body of the answer of an agent's server; `sent`: the request to post. Raises
+    `ProxyError`."""
     headers = {"Accept": "application/json", **proxy.config.headers.get(name, {})}
     more: dict[str, Any] = {}
     if sent is not None:

@@ -20,7 +20,7 @@ INTRODUCTION = (
     "counts more than any of them."
 )
 GRANTED = "AGENTS.md"
-"""What is granted unasked."""
+"""The file that the manifest of this proxy grants."""
 READERS = frozenset(
     ("amp", "auggie", "codex", "copilot", "cursor", "devin", "droid", "goose", "junie", "kilo",
      "kimi", "opencode", "pi", "vibe")
@@ -50,19 +50,20 @@ class Config:
 
 @dataclass
 class Known:
-    """What is kept of a session: its folders, the files found below them, those it was told of."""
+    """The state of a session: its folders, the files found below them, the files its agent
+    knows."""
 
     folders: list[str] = field(default_factory=list)
     before: bool = False
-    """Whether it has been told of its folders' own files in an earlier life."""
+    """Whether the agent was told of the folders' own files in an earlier life of the proxy."""
     files: list[str] | None = None
     told: set[str] = field(default_factory=set)
     mentioned: bool = False
-    """Whether it has been told which files there are besides."""
+    """Whether the agent was told which files there are besides."""
 
 
 KEPT = ("folders", "before", "told", "mentioned")
-"""What is kept for the next instance of this proxy, which looks for files anew."""
+"""The members kept for the next instance of this proxy, which looks for files anew."""
 
 
 proxy = Proxy(

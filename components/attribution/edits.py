@@ -1,4 +1,4 @@
-"""What an agent says that it has changed in files: diffs of tool calls in both versions of ACP."""
+"""The edits of files by an agent's own account: diffs of tool calls in both versions of ACP."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, Final, NamedTuple
 MOST: Final = 256
 """Edits of one tool call that are looked at …"""
 PLACES: Final = 8
-"""Files that it reads or is about to edit which are looked at …"""
+"""Files, read or about to be edited, that are looked at …"""
 CHARS: Final = 2_000_000
 """… and characters of their texts."""
 
 
 class Edit(NamedTuple):
-    """One thing that a tool call does to a file."""
+    """One change of a file by a tool call."""
 
     path: str
     old: str | None = None
-    """What it replaces; None: nobody says."""
+    """The text that the edit replaces; None: unknown."""
     new: str | None = None
-    """What it puts there; None: nothing."""
+    """The text that the edit puts there; None: nothing."""
     source: str | None = None
     """The path that the file had before."""
     gone: bool = False
-    """Whether it deletes the file, or the one of `source`."""
+    """Whether the edit deletes the file, or the file `source`."""
 
     @property
     def chars(self) -> int:
@@ -98,7 +98,7 @@ _HUNK: Final = re.compile(r"@@ -\d+(?:,(?P<old>\d+))? \+\d+(?:,(?P<new>\d+))? @@
 
 
 def hunks(patch: str) -> dict[str, list[tuple[str, str]]]:
-    """What a patch of git's replaces, and by what, for each file; what is no patch is left out."""
+    """The old and the new text of each hunk of git's patch, by file; other lines are left out."""
     found: dict[str, list[tuple[str, str]]] = {}
     name, old, new = "", list[str](), list[str]()
     left = [0, 0]

@@ -41,7 +41,7 @@ def split(text: str) -> list[str]:
 
 
 def digest(line: str) -> str:
-    """What a record has in place of a line."""
+    """The digest that stands for a line in a record."""
     said = line.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(said, digest_size=WIDTH // 2).hexdigest()
 

@@ -42,10 +42,10 @@ class Config:
 
 @dataclass
 class State:
-    """What the next edit of a session is made by."""
+    """The maker of the next edit of a session: agent, model, prompt and proxy."""
 
     agent: str = ""
-    """The one that goes on with the session; empty: the chain's."""
+    """The name of the agent that goes on with the session; empty: the chain's agent."""
     model: str | None = None
     prompt: str = ""
     proxy: str | None = None
@@ -62,7 +62,7 @@ proxy = Proxy(
 
 
 class Job(NamedTuple):
-    """What is to be done next, in the order in which it happened."""
+    """The next edits to record, in the order in which they happened."""
 
     root: str
     edits: list[Edit]
@@ -134,7 +134,7 @@ class Worker:
                 self.warn(f"no record of an edit: {error}")
 
     def remember(self, key: tuple[str, str], told: list[Edit] | None) -> None:
-        """What a tool call is to edit; the oldest calls are forgotten."""
+        """Keeps the edits that a tool call is to make; the oldest calls are forgotten."""
         self.forget(key)
         self.calls[key] = told
         self.remembered += sum(one.chars for one in told or ())
@@ -276,7 +276,7 @@ def made(session: Session, found: list[Edit], *, done: bool = True) -> None:
 
 
 def origin(session: Session) -> dict[str, Any]:
-    """What makes the edits of a session now."""
+    """The maker of the edits of a session now."""
     state = session.state
     by = {"agent": state.agent or worker.agent, "model": state.model, "proxy": state.proxy}
     return {**by, "prompt": state.prompt, "session": session.id[:200]}

@@ -32,7 +32,7 @@ class Config:
 
 @dataclass
 class Spent:
-    """What a session has used, as far as the agent says so."""
+    """The use of a session, as far as the agent reports it."""
 
     turns: int = 0
     """Tokens, by the ends of turns."""
@@ -50,7 +50,8 @@ class Spent:
 
 
 KEPT = ("turns", "context", "cost", "currency", "busy", "warned", "stopped")
-"""What is kept for the next instance of this proxy; prompts that were open have failed by then."""
+"""The members kept for the next instance of this proxy; prompts that were open have failed by
+then."""
 
 
 proxy = Proxy(
@@ -113,7 +114,7 @@ def used(spent: Spent) -> tuple[float, str]:
 
 
 def unreported(spent: Spent) -> str:
-    """What of the budget the agent has not reported: it cannot be limited."""
+    """The limits whose use the agent has not reported, joined; they cannot be enforced."""
     config = proxy.config
     silent = []
     if config.tokens and not spent.turns and not spent.context:

@@ -18,7 +18,7 @@ PASSING = ("usage_update", "session_info_update", "available_commands_update", "
 """Updates that are no part of an answer. One of any other kind means that something was done."""
 DONE = ("session/request_permission", "fs/read_text_file", "fs/write_text_file",
         "terminal/create", "elicitation/create")  # fmt: skip
-"""What an agent asks for to do something, or to know how things are now."""
+"""The requests by which an agent acts, or asks how things are now."""
 CHOICES = ("session/set_mode", "session/set_model", "session/set_config_option")
 LARGEST = 1024 * 1024
 """Characters of an answer that is remembered."""
@@ -51,7 +51,7 @@ class Said(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was said to a prompt, and when it was prompted."""
+    """The answer to a prompt, and the time of the prompt."""
 
     at: int
     said: list[Said]
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class Turn:
-    """What was said in a turn. `key`: by what its prompt is known; `at`: when that came."""
+    """The answer of a turn so far. `key`: the key of its prompt; `at`: the time of the prompt."""
 
     key: str
     at: int
@@ -69,7 +69,7 @@ class Turn:
 
 @dataclass
 class Known:
-    """What is kept of a session."""
+    """The state of a session."""
 
     asked: int = 0
     """Prompts that the agent has not done."""
@@ -78,7 +78,7 @@ class Known:
     turn: Turn | None = None
     """The turn that runs, if it can be repeated."""
     chosen: dict[str, Any] = field(default_factory=dict)
-    """Its mode and options, as far as they were changed: with others it is another answer."""
+    """The mode and options that were changed; other values lead to another answer."""
 
 
 proxy = Proxy(
@@ -91,7 +91,7 @@ answers: OrderedDict[str, Answer] = OrderedDict()
 
 
 def key_of(request: Request) -> str | None:
-    """What a prompt must share with another to be answered alike; None: it is not remembered."""
+    """The key that prompts with the same answer share; None: the prompt is not remembered."""
     params = request.params
     if not isinstance(params.get("sessionId"), str) or not isinstance(params.get("prompt"), list):
         return None

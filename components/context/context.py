@@ -26,7 +26,7 @@ KINDS = {
     "composer.json": "PHP",
     "mix.exs": "Elixir",
 }
-"""What a file at the top of a project says about it."""
+"""The language or tool of a project, by a file at its top."""
 
 LOOKED_AT = 5000
 """Entries asked for at most to make a summary."""
@@ -51,12 +51,12 @@ class Config:
 
 
 RESUMED = ("session/load", "session/resume")
-"""What sets up a session in whose history stands what it was told."""
+"""Requests that set up a session whose history already holds the summary."""
 
 
 @dataclass
 class Seen:
-    """What is kept of a session."""
+    """The state of a session."""
 
     told: bool = False
 
@@ -101,7 +101,7 @@ async def prompt(request: Request, following: Any) -> Any:
 
 
 async def summary(cwd: str | None) -> str:
-    """What a project looks like; empty if that cannot be seen."""
+    """A summary of a project; empty if its folder cannot be read."""
     if cwd is None:
         return ""
     folder = posixpath.normpath(cwd)

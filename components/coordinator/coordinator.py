@@ -37,15 +37,15 @@ class Config:
 
 @dataclass
 class Turns:
-    """What belongs to the prompt that runs in a session."""
+    """The prompt that runs in a session."""
 
     asked: str = ""
     said: str = ""
     """The text of the chain's agent."""
     over: Waiter[str] = field(default_factory=Waiter)
-    """Version 2: why the agent's turn ended, once it has …"""
+    """Version 2: the reason for which the agent's turn ended, once it has …"""
     work: Task | None = None
-    """… and what waits for that."""
+    """… and the task that waits for the reason."""
 
 
 proxy = Proxy(
@@ -69,7 +69,7 @@ def started() -> None:
 
 @proxy.request("session/prompt")
 async def prompt(request: Request, following: Next) -> Any:
-    """One turn of the user's, in which up to three agents work."""
+    """Runs one turn of the user's, in which up to three agents work."""
     config, session = proxy.config, request.session
     turns: Turns = session.state
     turns.asked, turns.said, turns.over = words(request.params.get("prompt")), "", Waiter()
@@ -158,7 +158,8 @@ async def review(session: Session) -> None:
 
 
 async def ask(session: Session, peer: str, task: str) -> str:
-    """What a peer agent says to a task; empty: it cannot, and the turn goes on without it."""
+    """The answer of a peer agent to a task; empty: the agent fails, and the turn goes on without
+    it."""
     session.think(f"`{peer}` works …\n")
     try:
         async with proxy.peer(peer).subsession(cwd=session.cwd or "/") as one:
@@ -177,7 +178,7 @@ class Bound:
         self._left = MOST
 
     def __call__(self, update: Update) -> None:
-        """One more update of its turn."""
+        """Counts one more update of the sub-session's turn."""
         before, self._left = self._left, self._left - len(json.dumps(update.update))
         if before > 0 >= self._left:
             self._session.cancel()

@@ -1,4 +1,4 @@
-"""What is asked of the endpoint, what it answers, and for how long that holds."""
+"""Questions to the endpoint, its answers, and the time for which an answer holds."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ class Config:
 
 
 class Decision(NamedTuple):
-    """What the endpoint has decided, and why, for the user."""
+    """The decision of the endpoint, and the reason, for the user."""
 
     verdict: Verdict
     reason: str

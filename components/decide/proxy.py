@@ -40,13 +40,13 @@ proxy = Proxy(
 )
 endpoint = Endpoint()
 agent: list[str] = ["agent"]
-"""What the agent calls itself."""
+"""The name that the agent gives itself."""
 servers: dict[str, str] = {}
 """The names of servers, by what messages name them by."""
 
 
 def texts(held: Any, *names: str) -> Iterator[str]:
-    """Those of the members that are text."""
+    """The members with these names that are text."""
     for name in names:
         if isinstance(held, dict) and isinstance(held.get(name), str):
             yield held[name]
@@ -146,7 +146,7 @@ async def permission(request: Request, following: Next) -> Any:
 
 
 def about_permission(request: Request) -> dict[str, Any]:
-    """What a permission request is about."""
+    """The call, the tool and the session of a permission request."""
     subject = request.params.get("subject")
     subject = subject if isinstance(subject, dict) else {}
     call = request.params.get("toolCall", subject.get("toolCall"))
@@ -169,12 +169,12 @@ def about_permission(request: Request) -> dict[str, Any]:
 
 
 def members(held: Any, name: str) -> list[str]:
-    """What the entries of a list have as this member."""
+    """The texts that the entries of a list have as this member."""
     return [one for entry in held for one in texts(entry, name)] if isinstance(held, list) else []
 
 
 def named(call: dict[str, Any]) -> list[str]:
-    """What the agent calls the tool, in its `_meta`."""
+    """The names that the agent gives the tool in its `_meta`."""
     metas = call.get("_meta")
     held = [metas, *metas.values()] if isinstance(metas, dict) else []
     return [one for inner in held for one in texts(inner, "toolName")]

@@ -1,4 +1,4 @@
-"""What both versions of ACP share here: the interface the agent speaks through.
+"""The interface that the agent speaks through, for both versions of ACP.
 
 ``demo_acp1`` and ``demo_acp2`` implement it; only the negotiated one is imported.
 """

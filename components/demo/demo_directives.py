@@ -264,4 +264,4 @@ DIRECTIVES: dict[str, Directive] = {**_OWN, **CLIENT_DIRECTIVES, **MCP_DIRECTIVE
 COMMANDS: list[tuple[str, str, str]] = [
     (name, entry.meaning, entry.usage.partition(" ")[2]) for name, entry in DIRECTIVES.items()
 ]
-"""What Protocol.commands takes, of every directive."""
+"""The arguments of Protocol.commands for every directive."""

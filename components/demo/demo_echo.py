@@ -1,4 +1,4 @@
-"""What a prompt asks for: one of the directives, or else to be echoed."""
+"""The work that a prompt asks for: one of the directives, or else an echo."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 
 class Flags(NamedTuple):
-    """What the command line asked for; the defaults are those of a well-behaved agent."""
+    """The flags of the command line; the defaults are those of a well-behaved agent."""
 
     http: bool = True
     acp: bool = False
@@ -123,7 +123,7 @@ def parse(arguments: list[str]) -> Flags:
 
 
 def help_text() -> str:
-    """What ``--help`` prints."""
+    """The text that ``--help`` prints."""
     lines = [
         "usage: agent.py [FLAG…]",
         "",

@@ -25,7 +25,7 @@ SAMPLED: Json = {
     "model": "demo",
     "stopReason": "endTurn",
 }
-"""What every ``sampling/createMessage`` is answered with."""
+"""The answer to every ``sampling/createMessage``."""
 
 _ROUNDS = 8
 """How often a server may ask for input during one request."""
@@ -40,7 +40,7 @@ Caller = Callable[[str, Json], Awaitable[Json]]
 McpError."""
 
 Work = Callable[[Caller], Coroutine[Any, Any, str]]
-"""What to do with a connection; the text to tell."""
+"""The work to do with a connection; the result is the text for the user."""
 
 
 class _OverAcp:

@@ -28,10 +28,10 @@ class Cancelled(Exception):  # noqa: N818 - not an error
 
 
 class Client(NamedTuple):
-    """What the client said of itself in ``initialize``."""
+    """The client, by its words in ``initialize``."""
 
     initialize_text: str
-    """The params, as received; ``null`` before it came."""
+    """The params, as received; ``null`` before the request came."""
     capabilities: dict[str, Any]
 
 
@@ -46,16 +46,16 @@ class Owner(Protocol):
 
 
 class Directive(NamedTuple):
-    """What a turn does."""
+    """The work of a turn."""
 
     run: Callable[["Turn", str], None]
     """Called with the turn and the text after the directive's name. May raise Cancelled."""
     usage: str
     meaning: str
     waits: bool = False
-    """Whether it may take long, or write much: then it gets a thread."""
+    """Whether the directive may take long, or write much: then it gets a thread."""
     inserts: bool = True
-    """Whether the prompt is inserted (v2: answered) before it runs."""
+    """Whether the prompt is inserted (v2: answered) before the directive runs."""
 
 
 class Turn:

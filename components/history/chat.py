@@ -1,4 +1,4 @@
-"""What is known of a session, and what the agent is told of it when it goes on elsewhere."""
+"""The record of a session, and the text for the agent when the session goes on elsewhere."""
 
 import math
 import re
@@ -11,9 +11,9 @@ from guest_sdk.python import Conversation
 CHARACTERS = 4
 """Of one token, about, where the agent does not count."""
 MARK = "<conversation-so-far>"
-"""What the block begins with that tells the agent of the conversation."""
+"""The beginning of the block that tells the agent of the conversation."""
 ASKED = "<sum-up>"
-"""What the prompt begins with that asks for a summary."""
+"""The beginning of the prompt that asks for a summary."""
 REMEMBER = re.compile(r"^\s*remember:\s*(.+?)\s*$", re.IGNORECASE)
 
 
@@ -47,7 +47,7 @@ class Config:
 
 @dataclass
 class Turn:
-    """One prompt and what came of it. `parts`: what the agent said, by message."""
+    """One prompt and its answer. `parts`: the agent's text, by message."""
 
     prompt: str
     parts: dict[Any, str] = field(default_factory=dict)
@@ -166,7 +166,7 @@ def kept(chat: Chat, config: Config) -> list[Turn]:
 
 
 def so_far(chat: Chat, config: Config) -> str:
-    """What the agent is told of the conversation so far."""
+    """The text that tells the agent of the conversation so far."""
     lines = [MARK, "This conversation goes on from a longer one. What you need of that:"]
     if chat.facts:
         lines += ["", "Facts to keep to:", *(f"- {fact}" for fact in chat.facts)]
@@ -209,7 +209,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def readable(blocks: list[Any]) -> Iterator[str]:
-    """What of a prompt can be told again."""
+    """The blocks of a prompt that can be told again, as text."""
     for block in blocks:
         if not isinstance(block, dict):
             continue

@@ -1,4 +1,4 @@
-"""What is kept in the conductor's store: for sessions loaded later, and for a new start."""
+"""The records in the conductor's store: for sessions loaded later, and for a new start."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ class Kept:
                     self.inner.setdefault(agent, id_)
 
     async def parts(self, id_: str) -> Any:
-        """What `record` kept of a session; None: nothing."""
+        """The record of a session; None: there is none."""
         return await self._get(f"session/{id_}")
 
     async def opened(self, id_: str) -> dict[str, Any]:

@@ -22,12 +22,12 @@ ACTIONS = {
     "tool": ("deny",),
     "turn": ("say", "prompt", "log"),
 }
-"""What can be done at each point."""
+"""The actions that are allowed at each point."""
 
 
 @dataclass
 class Rule:
-    """One rule; what each member means is in README.md."""
+    """One rule; README.md explains each member."""
 
     on: Literal["prompt", "tool", "turn"]
     match: str = ""
@@ -73,7 +73,7 @@ class Config:
 
 @dataclass
 class Turn:
-    """What is kept of a session."""
+    """The state of a session."""
 
     said: str = ""
     following: bool = False
@@ -188,7 +188,7 @@ def remember(calls: dict[str, dict[str, Any]], update: dict[str, Any]) -> None:
 
 
 def names(call: dict[str, Any]) -> Iterator[str]:
-    """What a tool is called, as far as its call says so."""
+    """The names of a tool, as far as its call has them."""
     metas = call.get("_meta")
     inner = list(metas.values()) if isinstance(metas, dict) else []
     for held in (call, *inner):

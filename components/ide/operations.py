@@ -22,7 +22,7 @@ _PLAN = re.compile(r"^```plan[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL
 
 
 class Step(NamedTuple):
-    """One operation to be performed."""
+    """One operation to perform, with its arguments."""
 
     operation: str
     arguments: dict[str, Any]
@@ -52,5 +52,5 @@ def _step(one: Any) -> Step:
 
 
 def text(result: Any) -> str:
-    """What an operation returned, for a model."""
+    """The result of an operation, as text for a model."""
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)

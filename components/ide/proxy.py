@@ -55,16 +55,16 @@ proxy = Proxy(
     config=Config,
 )
 tools = proxy.server("editor")
-"""What the agent is given. Claude Code hides the tools of a server called `ide`."""
+"""The tools of the agent. Claude Code hides the tools of a server called `ide`."""
 primitives = Server(PRIMITIVES, instructions="The operations of the user's editor.")
-"""What a session of its own is given."""
+"""The tools of a sub-session that performs operations."""
 
 
 # -- what the editor can ---------------------------------------------------------------------------
 
 
 class Able:
-    """What the editor says it can, beside operations."""
+    """The abilities of the editor, as it declares them, beside operations."""
 
     files = False
     terminal = False
@@ -380,7 +380,7 @@ def listing(there: dict[str, Any]) -> str:
 
 
 async def performed(session: Session, step: operations.Step) -> str:
-    """What came of a step."""
+    """The result of a step, as text."""
     there = offered(session)
     try:
         if step.operation not in there:

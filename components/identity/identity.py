@@ -58,7 +58,7 @@ class Config:
 
 @dataclass
 class Known:
-    """What is kept of a session."""
+    """The state of a session."""
 
     told: set[str] = field(default_factory=set)
     """The preferences that its agent knows, by their keys."""

@@ -53,7 +53,7 @@ def write(what: str, direction: str, method: str, **more: Any) -> None:
 
 
 def payload(held: Any) -> Any:
-    """What is written of params, a result or an error."""
+    """The part of params, of a result or of an error that the log holds."""
     text = json.dumps(held, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     if not proxy.config.payload:
         return {"bytes": len(text)}
@@ -87,7 +87,7 @@ async def requested(request: Request, following: Any) -> Any:
 
 
 def cancelled(request: Request) -> dict[str, Any]:
-    """That a request was cancelled, which is no message of its own here."""
+    """The mark of a request that was cancelled; a cancellation is no message of its own here."""
     return {"cancelled": True} if request.cancelled else {}
 
 

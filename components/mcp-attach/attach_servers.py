@@ -29,10 +29,10 @@ class Server:
     address: str
     args: tuple[str, ...] = ()
     pairs: Mapping[str, str] = field(default_factory=dict)
-    """Its environment, or its headers."""
+    """The environment of the server, or its headers."""
 
     def entry(self, version: int) -> Json:
-        """Its declaration in ACP of this version."""
+        """The declaration of the server in this version of ACP."""
         pairs = [{"name": name, "value": value} for name, value in self.pairs.items()]
         if self.kind == "stdio":
             kind = {"type": "stdio"} if version > 1 else {}

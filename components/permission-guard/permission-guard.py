@@ -22,7 +22,7 @@ REMEMBERED = 512
 
 @dataclass
 class Rule:
-    """What to do with the requests that fit all of what it says."""
+    """A rule: the action for requests that fit all its patterns."""
 
     action: Literal["reject", "once", "ask"] = "reject"
     tool: Patterns = None
@@ -118,7 +118,7 @@ def merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 class Facts:
-    """What a permission request is about, by what rules can speak of."""
+    """The facts of a permission request that rules can speak of."""
 
     def __init__(self, request: Request) -> None:
         subject = request.params.get("subject")
@@ -306,7 +306,7 @@ def fits(rule: Rule, facts: Facts, *, whole: bool) -> bool:
 
 
 def forms(facts: Facts, name: str, *, whole: bool) -> list[tuple[str, ...]]:
-    """What of a request a kind of pattern is compared with: each thing in all its forms."""
+    """The values of a request that a kind of pattern is compared with, each in all its forms."""
     if name == "command":
         lines = [] if whole else [(one,) for one in facts.command]
         return lines + [part for one in facts.command for part in parts(one, whole=whole)]
@@ -316,7 +316,7 @@ def forms(facts: Facts, name: str, *, whole: bool) -> list[tuple[str, ...]]:
 
 
 def listed(patterns: Patterns) -> list[str]:
-    """One pattern or several, as a list."""
+    """The patterns as a list."""
     return [patterns] if isinstance(patterns, str) else list(patterns or ())
 
 

@@ -21,12 +21,12 @@ class Config:
 
 FOLDER = "{cwd}"
 RESUMED = ("session/load", "session/resume")
-"""What sets up a session in whose history stands what it was told."""
+"""Requests that set up a session whose history already holds the prefix."""
 
 
 @dataclass
 class Seen:
-    """What is kept of a session."""
+    """The state of a session."""
 
     told: bool = False
 

@@ -48,7 +48,7 @@ proxy = Proxy(
 )
 everybody = Passed()
 ALL = "all"
-"""What `everybody` is kept as for the next instance of this proxy."""
+"""The key under which `everybody` is kept for the next instance of this proxy."""
 
 
 @proxy.on_start

@@ -49,9 +49,9 @@ META = "_meta"
 TERMINAL = ("terminal_output", "data")
 """The member of a tool call's `_meta` with what a terminal shows, piece by piece."""
 TITLE = ("conductor.conversation/subconversation", "title")
-"""That of a text's, with the title below which a part of the conversation is shown."""
+"""The member of a text's `_meta` with the title of the part of the conversation that holds it."""
 KEPT = frozenset(("annotations", META))
-"""Members that nobody may change; of `_meta` all but those two."""
+"""Members that nobody may change; of `_meta` all but `TERMINAL` and `TITLE`."""
 FIXED = frozenset(
     (*KEPT, "sessionUpdate", "type", "toolCallId", "messageId", "kind", "status", "path",
      "terminalId", "mimeType", "data", "blob", "priority", "role", "audience", "cwd",
@@ -73,21 +73,21 @@ class Span(NamedTuple):
 
 @dataclass
 class Held:
-    """What has been said in a session and is not shown yet."""
+    """The text of a session that is not shown yet."""
 
     text: str = ""
     before: str = ""
-    """What was said in front of it."""
+    """The text in front of `text`."""
     of: tuple[str, Any] | None = None
-    """The kind and the message that it belongs to."""
+    """The kind and the message that the text belongs to."""
     chunk: tuple[Update, Any] | None = None
-    """The chunk that waits for what follows, with what passes it on."""
+    """The chunk that waits for more text, with the function that passes it on."""
     in_key: bool = False
-    """Whether it stands within a private key."""
+    """Whether the text stands within a private key."""
     busy: bool = False
     """Whether a turn of ACP v2 runs."""
     asked: list[Request] = field(default_factory=list)
-    """What the agent has not answered; the oldest first, whose turn it is."""
+    """The prompts that the agent has not answered; the turn is that of the oldest."""
 
 
 proxy = Proxy(
@@ -129,7 +129,7 @@ def without(text: str, found: Iterable[Span], start: int, end: int) -> str:
 
 
 def replaced(name: str) -> str:
-    """What stands in place of a secret."""
+    """The text in place of a secret."""
     proxy.metric.count("redacted", secret=name)
     return str(proxy.config.replacement.replace("{name}", name))
 
@@ -239,8 +239,8 @@ def open_end(text: str, found: list[Span]) -> int:
 
 
 def shown(held: Held, said: str, *, last: bool) -> tuple[str, str]:
-    """What of a session's text can be shown, now that more was said: of what was said before, and
-    of that. A secret in both is replaced in the first."""
+    """The text that can be shown now, in two parts: the text held before, and `said`.
+    A secret across both parts is replaced in the first."""
     whole, held.text = held.text + said, ""
     if held.in_key:
         closing = KEY_END.search(whole)

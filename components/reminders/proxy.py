@@ -71,7 +71,7 @@ class Reminder(NamedTuple):
     """Whether the agent is prompted, too."""
 
     def line(self, now: datetime.datetime) -> str:
-        """It in a line, for people and agents."""
+        """The reminder in a line, for people and agents."""
         due = datetime.datetime.fromtimestamp(self.due / 1000, now.tzinfo)
         return f"{self.number}. {times.shown(due)}: {self.text}" + " (you act on it)" * self.act
 

@@ -88,7 +88,7 @@ class Research:
             self.end(f"sent more than {MOST:,} characters")
 
     def report(self) -> str:
-        """What the agent is prompted with."""
+        """The prompt that tells the agent the result."""
         said = "".join(self.said)[: proxy.config.longest].strip()
         if self.why:
             found = f"It was ended: {researcher()} {self.why}.\n\n"
@@ -99,7 +99,7 @@ class Research:
 
 
 researches: list[Research] = []
-"""Those that are under way."""
+"""The researches under way."""
 
 
 def researcher() -> str:
@@ -201,7 +201,7 @@ async def tell(session: Session, report: str) -> None:
 
 @proxy.request("session/close", "session/delete")
 def closed(request: Request) -> None:
-    """What was begun in a session ends with it."""
+    """Ends the researches of a session together with the session."""
     for one in [one for one in researches if one.session.id == request.params.get("sessionId")]:
         researches.remove(one)
         one.end("ended with its session")

@@ -1,4 +1,4 @@
-"""What the error codes of rustc mean: a title, the meaning, and how such errors are repaired."""
+"""The error codes of rustc: a title, the meaning, and the repair."""
 
 # ruff: noqa: E501 - sentences
 CODES: dict[str, tuple[str, str, str]] = {

@@ -65,7 +65,7 @@ def explain_code(code: str) -> str:
 
 
 def about(code: str) -> str:
-    """What is known of a code."""
+    """The title, the meaning and the repair of a code."""
     title, meaning, repair = CODES[code]
     return f"{title}. {meaning}".rstrip() + f"\nHow to repair it: {repair}"
 

@@ -46,7 +46,7 @@ class Label(NamedTuple):
 
 @dataclass
 class Diagnostic:
-    """One error or warning."""
+    """An error or a warning."""
 
     level: str
     code: str

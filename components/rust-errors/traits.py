@@ -1,4 +1,4 @@
-"""What is special about an error: which trait is missing and why, which types do not fit."""
+"""The details of an error: the missing trait and the reason, the types that do not fit."""
 
 # ruff: noqa: E501 - sentences
 import re
@@ -148,7 +148,7 @@ _LENT = re.compile(r"`([^`]+)`")
 
 
 def hints(one: Diagnostic) -> list[str]:
-    """What can be known of this error beyond its code."""
+    """The hints to this error beyond the meaning of its code."""
     said = [*_questions(one), *_missing(one)]
     if one.code in ("E0308", "E0271"):
         said += _mismatch(one)

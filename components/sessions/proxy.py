@@ -25,7 +25,7 @@ LOADS = ("session/load", "session/resume")
 HISTORY = "conversation"
 """The member of `_meta` by which `session/new` begins with a history …"""
 TAKES = "conductor.conversation/history"
-"""… and the one of an agent's capabilities that says that it takes it."""
+"""… and the capability of an agent that takes such a history."""
 LARGEST = 1_000_000
 """Characters of a history that are kept."""
 
@@ -37,7 +37,7 @@ class Chat:
         self.agent = agent
         self.cwd = cwd
         self.recorder = Recorder()
-        """What was said since it was kept last."""
+        """The conversation since it was kept last."""
         self.untold: Conversation | None = None
         """The history that the agent gets before the next prompt."""
 
@@ -52,7 +52,7 @@ chats: dict[str, Chat] = {}
 inner: dict[str, str] = {}
 """The client's ids by the agent's, where they differ."""
 can = {"load": False, "list": False, "history": False}
-"""What the agent can do by itself."""
+"""The abilities of the agent itself."""
 
 
 @proxy.on_start

@@ -1,4 +1,5 @@
-"""What is kept of each session in the conductor's store, in parts, so that its quota holds."""
+"""The records of each session in the conductor's store, in parts, so that the store's quota
+holds."""
 
 import hashlib
 import json
@@ -11,7 +12,7 @@ PART = 200_000
 """Bytes of one part at most; the store takes 256 KiB a value."""
 
 Head = dict[str, Any]
-"""What is known of a session without its turns: `id`, `cwd`, `title`, `updated`, `leftOut`, and the
+"""The record of a session without its turns: `id`, `cwd`, `title`, `updated`, `leftOut`, and the
 numbers of its `first` part and of the `next` one."""
 
 
@@ -28,7 +29,7 @@ class Store:
         self._warned = False
 
     async def head(self, id_: str) -> Head | None:
-        """What is known of a session; None: nothing."""
+        """The record of a session without its turns; None: there is none."""
         try:
             found = await self._proxy.kv.get(f"session/{_name(id_)}")
         except Refused:

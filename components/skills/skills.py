@@ -32,7 +32,7 @@ KEY = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
 
 
 class Skill(NamedTuple):
-    """What is known of a skill before it is read."""
+    """A skill, before its file is read for the agent."""
 
     name: str
     description: str
@@ -55,7 +55,7 @@ USUAL = frozenset(Config().folders)
 
 @dataclass
 class Known:
-    """What is kept of a session."""
+    """The state of a session."""
 
     skills: dict[str, Skill] | None = None
     """None: not looked for yet."""
@@ -69,7 +69,7 @@ proxy = Proxy(
     session=Known,
 )
 warned: set[str] = set()
-"""What the log has been told."""
+"""The warnings that the log already has."""
 
 
 # -- skills ----------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ async def prompt(request: Request, following: Any) -> Any:
 
 
 def listing(skills: list[Skill]) -> str:
-    """What the agent is told up front."""
+    """The text that tells the agent of its skills up front."""
     lines = [f"- {one.name}: {one.description}".rstrip(": ") for one in skills]
     return "\n".join([INTRODUCTION, *lines])
 

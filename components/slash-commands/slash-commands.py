@@ -19,7 +19,7 @@ LARGEST = 256 * 1024
 MOST = 256
 """Commands of one session."""
 SECOND = "project:"
-"""What stands before the name of a command that the agent has too."""
+"""The prefix of a command whose name the agent uses too."""
 NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 CALL = re.compile(r"\s*/([\w.:-]+)(?:\s+(.*))?\s*", re.DOTALL)
 PLACE = re.compile(r"\\\$|\$(?:ARGUMENTS\b|[1-9]\b)")
@@ -43,7 +43,7 @@ class Config:
 
 @dataclass
 class Command:
-    """One command. `path`: its file; None for one of the settings."""
+    """A command. `path`: its file; None for a command of the settings."""
 
     body: str
     description: str
@@ -54,7 +54,7 @@ class Command:
 
 @dataclass
 class Known:
-    """What is kept of a session: its folder, our commands, and those of whoever is behind us.
+    """The state of a session: its folder, our commands, and those of the components behind us.
 
     Without a folder, it was not set up yet, or not well.
     """
@@ -67,7 +67,7 @@ class Known:
 
 
 KEPT = ("cwd", "theirs", "shown")
-"""What is kept for the next instance of this proxy, which reads the commands anew."""
+"""The members kept for the next instance of this proxy, which reads the commands anew."""
 
 
 proxy = Proxy(

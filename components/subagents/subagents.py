@@ -42,14 +42,14 @@ proxy = Proxy(
 
 
 class Work:
-    """One call of the tool: its tasks, and the sub-sessions they run in."""
+    """A call of the tool: its tasks, and the sub-sessions that they run in."""
 
     def __init__(self, tasks: list[str], session: str, workers: int) -> None:
         self.tasks = list(enumerate(tasks))
         self.answers = ["" for _ in tasks]
         self.session = session
         self.workers = workers
-        """How many of them are worked on at once."""
+        """How many tasks are worked on at once."""
         self.running: list[SubSession] = []
         self.done = 0
         self.stopped = False
@@ -108,7 +108,7 @@ async def worker(work: Work, call: Call) -> None:
 
 
 async def answer(work: Work, task: str, cwd: str) -> str:
-    """What a fresh session answers to a task."""
+    """The answer of a fresh session to a task."""
     peer = proxy.config.peer
     async with (proxy.peer(peer) if peer else proxy).subsession(cwd=cwd) as sub:
         if work.stopped:

@@ -71,7 +71,8 @@ recorders: OrderedDict[str, Recorder] = OrderedDict()
 
 
 def recorder(session: Session) -> Recorder:
-    """What keeps the conversation of a session. Of what it has not kept it knows how long it is."""
+    """The recorder of a session's conversation. It knows the number of turns that it has not
+    kept."""
     if session.id not in recorders:
         before = Conversation(left_out=session.state.turns)
         recorders[session.id] = Recorder(before, most=proxy.config.chars)

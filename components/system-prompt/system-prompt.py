@@ -13,7 +13,7 @@ SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 OPTION = "role"
 """The id of our option."""
 NONE = "none"
-"""Its value while no role holds."""
+"""The value of the option while no role holds."""
 NO_LONGER = "From now on the instructions of the last role do not hold."
 
 
@@ -41,7 +41,7 @@ class Config:
 
 @dataclass
 class State:
-    """What is kept of a session. `pending`: what the next prompt shall say."""
+    """The state of a session. `pending`: texts for the next prompt."""
 
     pending: list[str] = field(default_factory=list)
     role: str = NONE
@@ -238,7 +238,7 @@ def option(state: State) -> dict[str, Any]:
 
 
 def title(id_: str, role: Role) -> str:
-    """What a role is called."""
+    """The name of a role."""
     return role.name or id_.capitalize()
 
 

@@ -85,7 +85,7 @@ async def set_up(request: Request, following: Any) -> Any:
 
 @proxy.request(*ENTERS)
 async def enter(request: Request, following: Any) -> Any:
-    """What the client loads is the conversation, not a tangent of it."""
+    """Leaves the tangent: the client loads the conversation itself."""
     if request.session.state.on:
         await leave(request.session)
     result = await following(request)

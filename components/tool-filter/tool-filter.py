@@ -24,7 +24,7 @@ FINISHED = ("completed", "failed", "cancelled")
 REMEMBERED = 512
 """Tool calls of one session that are kept in mind."""
 IDS = ("connectionId", "connection_id", "serverId", "acpId", "acp_id", "acp_url", "id", "url")
-"""What servers and connections are named by, in all generations of MCP over ACP."""
+"""The members that name servers and connections, in all generations of MCP over ACP."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Held:
     before: str = ""
     """The character in front of it, if it is known."""
     calls: dict[str, list[str]] = field(default_factory=dict)
-    """What tool calls that are not over are called, by id."""
+    """The names of tool calls that are not over, by id."""
 
 
 proxy = Proxy(
@@ -88,14 +88,14 @@ def denied(server: str | None, tool: str) -> bool:
 
 
 def texts(held: Any, *names: str) -> Iterator[str]:
-    """Those of the members that are text."""
+    """The members with these names that are text."""
     for name in names:
         if isinstance(held, dict) and isinstance(held.get(name), str):
             yield held[name]
 
 
 def listing(held: Any) -> list[Any]:
-    """What is a list; empty for anything else."""
+    """The list itself; empty for anything else."""
     return held if isinstance(held, list) else []
 
 
@@ -226,7 +226,7 @@ def spelt(rules: list[str]) -> list[str]:
 
 
 def names(call: dict[str, Any]) -> Iterator[str]:
-    """What the tool of a call is called, as far as it is one of MCP."""
+    """The names of the tool of a call, as far as it is a tool of MCP."""
     metas = call.get("_meta")
     inner = [metas, *metas.values()] if isinstance(metas, dict) else []
     for held in (call, *inner):

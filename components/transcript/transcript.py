@@ -41,7 +41,7 @@ proxy = Proxy(
     config=Config,
 )
 kept: OrderedDict[str, Recorder] = OrderedDict()
-"""What was said in each session; the one that was used last stands last."""
+"""The conversation of each session; the session that was used last stands last."""
 
 
 def recorder(session: Session) -> Recorder:
@@ -131,7 +131,7 @@ def augmented(_: Conversation, session: Session) -> dict[str, Any]:
 
 
 def known(session: Session) -> dict[str, Any]:
-    """What is added to a conversation: how much of it has passed here, and what happened in it."""
+    """Members added to a conversation: the number of turns that passed here, and their events."""
     held = recorder(session).conversation
     events = [
         {"turn": held.left_out + number, **one.json()}

@@ -73,7 +73,7 @@ def explain_code(code: str) -> str:
 
 
 def about(code: int) -> str:
-    """What is known of a code; of an unknown one, what such codes are about."""
+    """The meaning and the repair of a code; for an unknown code, the topic of its range."""
     if code in CODES:
         title, meaning, repair = CODES[code]
         return f"{title}. {meaning}".rstrip() + f"\nHow to repair it: {repair}"

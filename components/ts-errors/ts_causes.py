@@ -1,4 +1,4 @@
-"""What is special about an error: the types that differ, the module or the name that is missing."""
+"""The details of an error: the types that differ, the module or the name that is missing."""
 
 # ruff: noqa: E501 - sentences
 import re
@@ -124,7 +124,7 @@ _NODE = re.compile(
 
 
 def _property(one: Diagnostic) -> Iterator[str]:
-    """What is known of the type that lacks a property."""
+    """Hints to the type that lacks a property."""
     found = _PROPERTY.findall(one.words)
     if not found:
         return
@@ -146,7 +146,7 @@ def _name(one: Diagnostic) -> Iterator[str]:
 
 
 def _module(one: Diagnostic) -> Iterator[str]:
-    """What kind of module is missing, and how to get it."""
+    """Hints to the kind of module that is missing, and how to get it."""
     named = _QUOTED.search(one.said)
     if named is None:
         return
@@ -180,7 +180,7 @@ def _package(one: Diagnostic, name: str) -> str:
 
 
 def hints(one: Diagnostic) -> list[str]:
-    """What can be known of this error beyond its code."""
+    """The hints to this error beyond the meaning of its code."""
     said = list(_copies(one))
     if one.code in (2322, 2345, 2769, 2416, 2420, 2430, 2344, 1360, 2375, 2379, 2411, 2415, 2719):
         said += _mismatch(one)

@@ -1,4 +1,4 @@
-"""What the error codes of tsc mean: a title, the meaning, and how such errors are repaired."""
+"""The error codes of tsc: a title, the meaning, and the repair."""
 
 # ruff: noqa: E501 - sentences
 CODES: dict[int, tuple[str, str, str]] = {
@@ -920,4 +920,4 @@ KINDS: tuple[tuple[int, int, str], ...] = (
     (17000, 17999, "JSX, or the order of `super` and `this`"),
     (18000, 18999, "the configuration finds no files, or a value may be null, undefined or unknown, or a private name is misused"),
 )  # fmt: skip
-"""What codes within bounds are about, for those that are not explained."""
+"""The topics of ranges of codes, for codes that are not explained."""

@@ -34,7 +34,7 @@ class Related(NamedTuple):
 
 @dataclass
 class Diagnostic:
-    """One error or warning."""
+    """An error or a warning."""
 
     level: str
     code: int

@@ -84,7 +84,7 @@ def _defined(lines: list[str], name: str, block: tuple[int, int]) -> list[Range]
 
 
 def _outside(lines: list[str], holder: str, name: str) -> list[Range]:
-    """What names its holder itself: methods of Go, C++ and of prototypes."""
+    """Definitions that name their holder: methods of Go, of C++ and of prototypes."""
     h, n = re.escape(holder), rf"({re.escape(name)})(?![\w$])"
     whole = (0, len(lines))
     found = _matches(lines, rf"\bfunc\s*\([^)\n]*\b{h}\b[^)\n]*\)\s*{n}", whole)

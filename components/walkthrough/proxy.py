@@ -17,9 +17,9 @@ from guest_sdk.python import Call, Proxy, Record, Refused, Session, ToolError, g
 LONGEST = 200_000
 """Characters of a walkthrough."""
 FILES = 2000
-"""Files that are looked into for a symbol without a file, at most …"""
+"""The most files that are looked into for a symbol without a file …"""
 BYTES = 512 * 1024
-"""… each of this size at most."""
+"""… and the most bytes of each."""
 AT_ONCE = 32
 PANEL = "walkthrough"
 
@@ -40,7 +40,7 @@ class Config:
 
 @dataclass
 class Known:
-    """What is kept of a session."""
+    """The state of a session."""
 
     comments: int = 0
     """How many are in the files."""

@@ -41,7 +41,7 @@ class Walkthrough:
 
     @property
     def notes(self) -> list[Note]:
-        """Its comments."""
+        """The comments of the walkthrough."""
         return [one for one in self.parts if isinstance(one, Note)]
 
 
