@@ -104,7 +104,7 @@ def checked(
     Raises:
         ConductorError: A chain that could not start; its text names the chain.
     """
-    from conductor.cli.serve import as_served
+    from conductor.cli.serving import as_served
 
     for name, parsed in chains.items():
 

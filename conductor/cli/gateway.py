@@ -9,7 +9,8 @@ import typer
 from conductor.cli import report
 from conductor.cli.fleet_place import place
 from conductor.cli.run import run_loop
-from conductor.cli.serve import Serving, Wanted, in_file
+from conductor.cli.serve import in_file
+from conductor.cli.serving import Serving, Wanted
 from conductor.cli.typer_options import paragraphs, takes
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ import msgspec
 import typer
 
 from conductor import children
-from conductor.cli import report
-from conductor.cli import serve as serving
+from conductor.cli import report, serve
 from conductor.cli.fleet_place import place
 from conductor.cli.run import run_loop
-from conductor.cli.serve import Serving
+from conductor.cli.serving import Serving
 from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.cli.worker_bundles import Bundles
 from conductor.errors import UsageError
@@ -23,7 +22,7 @@ from conductor.spec import managed
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Sequence
 
-    from conductor.cli.serve import Wanted
+    from conductor.cli.serving import Wanted
     from conductor.control.server import About
     from conductor.fleet.bundle_follower import Follower
     from conductor.fleet.journal import Journal
@@ -76,7 +75,7 @@ def worker(context: typer.Context, components: _Components = None, **values: Any
     typed = [*(components or []), *rest]
     values.setdefault("listen", ())
     bundles = Bundles.of(typed, values)
-    wanted = partial(serving.wanted, "fleet worker", typed, values)
+    wanted = partial(serve.wanted, "fleet worker", typed, values)
     return run_loop(_Worker(wanted, bundles, where, member).run)
 
 

@@ -12,7 +12,7 @@ from conductor.fleet.bundle_cache import BundleCache
 from conductor.spec import managed
 
 if TYPE_CHECKING:
-    from conductor.cli.serve import Wanted
+    from conductor.cli.serving import Wanted
 
 
 class Bundles:
@@ -72,7 +72,8 @@ class Bundles:
     def use(self, folder: str) -> Wanted:
         """The chains to serve of the bundle in a folder; none: nothing yet. The bundle takes the
         place of the former one, unless `undo` is called. Raises `ConductorError`."""
-        from conductor.cli.serve import Wanted, in_file
+        from conductor.cli.serve import in_file
+        from conductor.cli.serving import Wanted
 
         self._before = self._folder, managed.brought()
         if not folder:

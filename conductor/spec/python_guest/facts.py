@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -20,24 +19,15 @@ from conductor.core.policy import words
 from conductor.errors import UsageError, hint_of
 from conductor.spec.manifest.reading import Manifest, Setting, SettingType
 from conductor.spec.python_guest.scripts import Script
-
-MOST_READ: Final = 256 * 1024
-"""Characters of source that are read: Python's own parser takes a thousand bytes of memory for one
-of them. Of more source nothing is known."""
-
-_MOST_BRACED: Final = 2_000_000_000
-"""Braces in a source times its characters: Python reads a long f-string once for each of its
-expressions."""
-
-_UNREADABLE: Final = (
-    SyntaxError,
-    ValueError,
-    TypeError,
-    OverflowError,
-    RecursionError,
-    MemoryError,
+from conductor.spec.python_guest.source import (
+    MOST_READ,
+    UNREADABLE,
+    Unknown,
+    constants_of,
+    name_of,
+    trees,
+    value_of,
 )
-"""The errors that reading a stranger's source, or a literal in it, may raise."""
 
 _RIGHTS: Final = "rights"
 PROXY_TAKES: Final = ("name", "version", "description", _RIGHTS, "config", "session")
@@ -140,16 +130,16 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
     computed = False
     for keyword in (keyword for call in calls for keyword in call.keywords):
         try:
-            value = _value(keyword.value, constants) if keyword.arg is not None else None
+            value = value_of(keyword.value, constants) if keyword.arg is not None else None
             if keyword.arg in ("version", "description"):
                 texts.setdefault(keyword.arg, _plain(value, str))
             elif keyword.arg == _RIGHTS and value is not None:
                 rights = (rights or {}) | _plain(value, dict[str, str])
             elsewhere = elsewhere or keyword.arg is None  # `**arguments` may hold rights
-        except (*_UNREADABLE, msgspec.ValidationError, _Unknown):
+        except (*UNREADABLE, msgspec.ValidationError, Unknown):
             if keyword.arg == _RIGHTS:
                 elsewhere = computed = True
-    named = (_name(k.value) for call in calls for k in call.keywords if k.arg == "config")
+    named = (name_of(k.value) for call in calls for k in call.keywords if k.arg == "config")
     config = next(named, "") if settings else ""
     return Declared(
         rights=rights,
@@ -176,13 +166,13 @@ def _strange(nodes: list[tuple[str, ast.AST]], calls: list[ast.Call]) -> Iterato
 def _calls(sources: Iterable[str]) -> _Calls:
     calls = []
     elsewhere = False
-    for source, tree in _parsed(sources):
+    for source, tree in trees(sources):
         if tree is None:
             elsewhere = elsewhere or _RIGHTS in source
             continue
         own: set[ast.keyword] = set()
         for node in ast.walk(tree):  # a call comes before the nodes in it
-            if isinstance(node, ast.Call) and _name(node.func) == "Proxy":
+            if isinstance(node, ast.Call) and name_of(node.func) == "Proxy":
                 calls.append(node)
                 own.update(node.keywords)
             elif isinstance(node, ast.keyword):
@@ -194,7 +184,7 @@ def _calls(sources: Iterable[str]) -> _Calls:
 
 def _nodes(files: dict[str, str]) -> list[tuple[str, ast.AST]]:
     """All there is in the sources, with the path of each."""
-    parsed = zip(files, _parsed(files.values()), strict=True)
+    parsed = zip(files, trees(files.values()), strict=True)
     return [
         (path, node) for path, (_, tree) in parsed if tree is not None for node in ast.walk(tree)
     ]
@@ -204,7 +194,7 @@ def _all_constants(nodes: list[tuple[str, ast.AST]], main: str) -> dict[str, Any
     """The values of the names of all modules, as far as they can be read; names of `main` win."""
     modules = [(path, node) for path, node in nodes if isinstance(node, ast.Module)]
     modules.sort(key=lambda module: module[0] == main)
-    return {name: v for _, node in modules for name, v in _constants(node.body).items()}
+    return {name: v for _, node in modules for name, v in constants_of(node.body).items()}
 
 
 def _handlers(nodes: list[tuple[str, ast.AST]], constants: dict[str, Any]) -> Iterator[Handled]:
@@ -213,12 +203,12 @@ def _handlers(nodes: list[tuple[str, ast.AST]], constants: dict[str, Any]) -> It
     for path, node in nodes:
         for one in _decorators(node):
             called = one.func if isinstance(one, ast.Call) else one
-            if not isinstance(called, ast.Attribute) or _name(called.value) not in proxies:
+            if not isinstance(called, ast.Attribute) or name_of(called.value) not in proxies:
                 continue
             given = one.args if isinstance(one, ast.Call) and called.attr in _NAMING else []
             try:
-                texts = [_value(argument, constants) for argument in given]
-            except _Unknown:
+                texts = [value_of(argument, constants) for argument in given]
+            except Unknown:
                 continue
             if all(isinstance(text, str) for text in texts):
                 for text in texts or [""]:
@@ -246,37 +236,15 @@ def _made(node: ast.AST) -> Iterator[str]:
     """The names that a statement gives to a proxy, or to a proxy's server."""
     if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if _name(node.value.func) in ("Proxy", "server"):
+        if name_of(node.value.func) in ("Proxy", "server"):
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _parsed(sources: Iterable[str]) -> Iterable[tuple[str, ast.Module | None]]:
-    """Each source with its tree; None if it cannot be read, or would cost too much."""
-    left = MOST_READ
-    for source in sources:
-        tree = None
-        if len(source) <= left and len(source) * source.count("{") <= _MOST_BRACED:
-            left -= len(source)
-            try:
-                tree = ast.parse(source)
-            except _UNREADABLE:
-                tree = None
-        yield source, tree
-
-
 def _plain(value: Any, kind: Any) -> Any:
-    """A value of a type, fit for JSON. Raises one of `_UNREADABLE`, or `ValidationError`."""
+    """A value of a type, fit for JSON. Raises one of `UNREADABLE`, or `ValidationError`."""
     plain = msgspec.convert(value, kind)
     msgspec.json.encode(plain)  # a text with half a surrogate pair cannot be encoded
     return plain
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript):  # `Proxy[Config]`
-        node = node.value
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 # -- the dataclass of its settings -----------------------------------------------------------------
@@ -290,35 +258,15 @@ _TYPES: Final[dict[str, SettingType]] = {
     "dict": "object",
 }
 _EMPTY: Final[dict[str, Callable[[], Any]]] = {"list": list, "dict": dict}
-_OPERATORS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
-"""Operators whose results are not much larger than their numbers: no power, no shift."""
-
-# Names stand for earlier results, so without bounds a few lines of a stranger's could keep us
-# computing for ever.
-_LARGEST: Final = 2**64
-"""Of a number that is computed with."""
-_MOST: Final = 256
-"""Elements of a list with names in it."""
-_LONGEST: Final = 4096
-"""Characters of an f-string's value."""
-
-
-class _Unknown(Exception):  # noqa: N818 - an answer, not an error
-    """The value of an expression cannot be read off the source."""
 
 
 def _settings(sources: Iterable[str], name: str) -> dict[str, Setting]:
     """The settings in the class of this name; none if there is no such class."""
-    for _, tree in _parsed(sources):
+    for _, tree in trees(sources):
         for node in tree.body if tree is not None else ():
             if isinstance(node, ast.ClassDef) and node.name == name:
                 assert tree is not None
-                fields = _fields(node.body, _constants(tree.body))
+                fields = _fields(node.body, constants_of(tree.body))
                 return _optional(fields) if _is_partial(node) else fields
     return {}
 
@@ -334,23 +282,6 @@ def _optional(settings: dict[str, Setting]) -> dict[str, Setting]:
     return {name: msgspec.structs.replace(one, required=False) for name, one in settings.items()}
 
 
-def _constants(body: list[ast.stmt]) -> dict[str, Any]:
-    """The values of a module's names, as far as they can be read."""
-    constants: dict[str, Any] = {}
-    for node in body:
-        target: ast.expr | None = None
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            target = node.targets[0]
-        elif isinstance(node, ast.AnnAssign):
-            target = node.target
-        if isinstance(target, ast.Name) and isinstance(node, (ast.Assign, ast.AnnAssign)):
-            try:
-                constants[target.id] = _value(node.value, constants)
-            except _Unknown:
-                continue
-    return constants
-
-
 def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Setting]:
     settings: dict[str, Setting] = {}
     left = MOST_READ
@@ -363,9 +294,9 @@ def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Settin
             default = _default(node.value, constants)
             size = _size(default)
             if size > left:
-                raise _Unknown
+                raise Unknown
             left -= size
-        except _Unknown:
+        except Unknown:
             default = None
         settings[node.target.id] = Setting(
             type=kind,
@@ -380,7 +311,7 @@ def _fields(body: list[ast.stmt], constants: dict[str, Any]) -> dict[str, Settin
 def _needed(annotation: ast.expr) -> tuple[ast.expr, bool]:
     """The type of a member, and whether a `TypedDict` may lack it."""
     if isinstance(annotation, ast.Subscript):
-        outer = _name(annotation.value)
+        outer = name_of(annotation.value)
         if outer in ("NotRequired", "Required"):
             return annotation.slice, outer == "NotRequired"
     return annotation, False
@@ -390,7 +321,7 @@ def _size(value: object) -> int:
     """Bytes of a value as JSON; more than are read for a value that JSON cannot hold."""
     try:
         return len(json.dumps(value, ensure_ascii=False).encode())
-    except _UNREADABLE:
+    except UNREADABLE:
         return MOST_READ + 1
 
 
@@ -411,8 +342,8 @@ def _type(annotation: ast.expr, constants: dict[str, Any]) -> tuple[SettingType,
         values = []
         for choice in inner.elts if isinstance(inner, ast.Tuple) else [inner]:
             try:
-                value = _value(choice, constants)
-            except _Unknown:
+                value = value_of(choice, constants)
+            except Unknown:
                 continue
             if _size(value) <= MOST_READ:
                 values.append(value)
@@ -426,74 +357,15 @@ def _type(annotation: ast.expr, constants: dict[str, Any]) -> tuple[SettingType,
 
 
 def _default(node: ast.expr | None, constants: dict[str, Any]) -> Any:
-    """The default of a field. Raises `_Unknown`."""
-    if not isinstance(node, ast.Call) or _name(node.func) != "field":
-        return _value(node, constants)
+    """The default of a field. Raises `Unknown`."""
+    if not isinstance(node, ast.Call) or name_of(node.func) != "field":
+        return value_of(node, constants)
     arguments = {keyword.arg: keyword.value for keyword in node.keywords}
     if "default" in arguments:
-        return _value(arguments["default"], constants)
+        return value_of(arguments["default"], constants)
     factory = arguments.get("default_factory")
     if isinstance(factory, ast.Lambda):
-        return _value(factory.body, constants)
+        return value_of(factory.body, constants)
     if isinstance(factory, ast.Name) and factory.id in _EMPTY:
         return _EMPTY[factory.id]()
-    raise _Unknown
-
-
-def _value(node: ast.expr | None, constants: dict[str, Any]) -> Any:
-    """The value of an expression. Raises `_Unknown`."""
-    try:
-        return _read(node, constants)
-    except RecursionError:
-        raise _Unknown from None
-
-
-def _read(node: ast.expr | None, constants: dict[str, Any]) -> Any:
-    if node is None:
-        raise _Unknown
-    try:
-        return ast.literal_eval(node)
-    except _UNREADABLE:
-        pass
-    if isinstance(node, ast.Name) and node.id in constants:
-        return constants[node.id]
-    if isinstance(node, ast.JoinedStr):
-        return _joined(node, constants)
-    if isinstance(node, ast.List):
-        return _list(node, constants)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = (_value(side, constants) for side in (node.left, node.right))
-        if _is_small(left) and _is_small(right) and (right or not isinstance(node.op, ast.Div)):
-            return _OPERATORS[type(node.op)](left, right)
-    raise _Unknown
-
-
-def _list(node: ast.List, constants: dict[str, Any]) -> list[Any]:
-    """A list of plain values, some of them by name."""
-    if len(node.elts) > _MOST:
-        raise _Unknown
-    values = [_value(element, constants) for element in node.elts]
-    plain = all(isinstance(value, (str, int, float)) for value in values)
-    if not plain or sum(len(value) for value in values if isinstance(value, str)) > MOST_READ:
-        raise _Unknown
-    return values
-
-
-def _is_small(value: object) -> bool:
-    """Whether it is a number that may be computed with."""
-    return isinstance(value, (int, float)) and abs(value) < _LARGEST
-
-
-def _joined(node: ast.JoinedStr, constants: dict[str, Any]) -> str:
-    parts: list[str] = []
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue) and part.format_spec is not None:
-            raise _Unknown
-        inner = part.value if isinstance(part, ast.FormattedValue) else part
-        try:
-            parts.append(str(_value(inner, constants)))
-        except ValueError:  # a hexadecimal integer of more digits than Python writes
-            raise _Unknown from None
-        if sum(map(len, parts)) > _LONGEST:
-            raise _Unknown
-    return "".join(parts)
+    raise Unknown
