@@ -83,7 +83,8 @@ class Samples:
         return self._plain(schema, within) if alone is None else alone
 
     def _object(self, schema: Json, within: tuple[str, ...]) -> list[Any]:
-        """One with the first value of each member, and one more for each other value."""
+        """An object with the first value of each member, and a further object for each other
+        value."""
         values = {
             name: self.of(held, within)
             for name, held in schema["properties"].items()

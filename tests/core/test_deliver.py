@@ -1,4 +1,4 @@
-"""One function of the core alone tells a peer something, and one alone moves a request."""
+"""The core has one function that tells a peer something, and one function that moves a request."""
 
 import ast
 from collections.abc import Iterator

@@ -81,7 +81,7 @@ class Outside:
         self.taken = 0
 
     def play(self) -> None:
-        """One of everything, as `conversation` does it."""
+        """Plays each kind of message once, as `conversation` does."""
         params: Json = {**INITIALIZE["params"]}
         if self.dialect.offer:
             params["_meta"] = {"symposium": {"version": "1.0", "proxy": True}}

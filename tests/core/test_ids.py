@@ -44,7 +44,7 @@ class Host:
         self.asked: dict[object, str] = {}
         """The requests that the outer conductor has not answered, by id, each with its side."""
         self.open: set[int] = set()
-        """Its own requests without an answer: one count for both sides."""
+        """The conductor's own requests without an answer: one count for both sides."""
         self._ids = count(1)
         self._outboxes: dict[str, list[bytes]] = {}
         self.ask("p", "initialize", {"protocolVersion": 1})

@@ -655,7 +655,7 @@ COMPOSED: dict[str, Any] = {
     ],
 )  # fmt: skip
 def test_an_scp_proxy_adds_to_what_its_successor_can(own: Json, launched: Any, whole: Json) -> None:
-    """Its report on its successor after the launch counts; else the successor's answer."""
+    """The proxy's report on its successor after the launch counts; else the successor's answer."""
     with agent_mode("scp") as pb:
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
         pb >> ("p", result(1, own)) << Listen("p")

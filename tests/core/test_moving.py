@@ -480,7 +480,7 @@ def test_an_agent_that_ends_while_the_session_moves() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_agent_that_ends_in_a_turn(version: int) -> None:
-    """Its prompts fail, and the user goes on with another."""
+    """The agent's prompts fail, and the user goes on with another agent."""
     play = Play(version=version)
     asked = play.passes(play.moved(), "b", "T")
     if version == 2:

@@ -47,7 +47,7 @@ def waits(pb: Playbook) -> Resolve:
 
 
 def is_at(pb: Playbook, asked: Resolve, *real: str, theirs: tuple[str, ...] = ("/work",)) -> None:
-    """They lead there."""
+    """The paths lead to these real folders."""
     pb >> (lambda router: router.resolved(asked.token, real, theirs if real else ()))
 
 

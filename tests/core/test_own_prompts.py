@@ -1,4 +1,4 @@
-"""One account for all prompts of a component's own, whatever road they take."""
+"""All prompts of a component's own are in one account, whatever road they take."""
 
 import json
 from itertools import count

@@ -182,7 +182,7 @@ def test_in_version_2_nobody_nests_in_a_prompt_that_the_agent_works_on(answer: J
 @pytest.mark.parametrize("how", ["ended", "cancelled", "gone"])
 @pytest.mark.parametrize("reads", [False, True])
 def test_in_version_2_the_users_turn_goes_on_while_one_nests_in_it(how: str, reads: bool) -> None:
-    """One turn is one turn. The client is told `idle` when both are over."""
+    """The two turns count as one: the client is told `idle` when both are over."""
     rights = [CARRIES, *([CARRY_TEXT] if reads else [])]
     with chain(*rights, version=2, grants="turns=within") as pb:
         given(pb)

@@ -74,7 +74,7 @@ METHODS: Final = st.sampled_from(["session/prompt", "_x", "a\n/é"])
 
 
 class Port(NamedTuple):
-    """One side of one peer."""
+    """A side of a peer."""
 
     peer: str
     side: str
@@ -255,7 +255,7 @@ class ChainMachine(RuleBasedStateMachine):
         self.requests.append(Request(port, raw, target, fresh, method))
 
     def assert_failed(self, effects: list[Effect], port: Port, raw: bytes) -> None:
-        """One error, under the asker's id."""
+        """Asserts a single error, under the asker's id."""
         (send,) = effects
         assert isinstance(send, Send)
         assert send.peer == port.peer

@@ -46,17 +46,17 @@ def before(*words: str) -> Callable[[Blocks], Blocks]:
 
 
 def behind(*words: str) -> Callable[[Blocks], Blocks]:
-    """One that puts them behind."""
+    """A change that puts the words behind."""
     return lambda blocks: [*blocks, *map(text, words)]
 
 
 def inside(prefix: str, suffix: str = "") -> Callable[[Blocks], Blocks]:
-    """One that adds to the user's own block."""
+    """A change that adds to the user's own block."""
     return lambda blocks: [text(f"{prefix}{blocks[0]['text']}{suffix}"), *blocks[1:]]
 
 
 def instead(*words: str) -> Callable[[Blocks], Blocks]:
-    """One that sends something else."""
+    """A change that sends other words."""
     return lambda blocks: [*map(text, words)]
 
 
@@ -78,7 +78,7 @@ class Agent:
         self.join = join
         self.cut = cut
         self.whole = whole
-        """Whether it says a message in one update, as version 2 has it."""
+        """Whether the agent says a message in one update, as version 2 has it."""
         self.sessions: dict[str, list[Blocks]] = {}
         self.answers = True
         self.echoes = False

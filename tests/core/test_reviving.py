@@ -74,7 +74,7 @@ def leaves(pb: Playbook) -> Playbook:
 
 
 def returns(pb: Playbook, version: int = 1, id_: str = "again") -> Playbook:
-    """Its process is there again, and is asked to initialize."""
+    """The agent's new process is there, and is asked to initialize."""
     pb >> (lambda router: router.returned("agent"))
     return pb << ("agent", request(Hole(id_), "initialize", V1 if version == 1 else V2))
 

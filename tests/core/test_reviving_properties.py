@@ -79,7 +79,7 @@ class Lasting(Actor):
 
 
 class Play:
-    """One message after the other, so that the agent may die between any two."""
+    """A play that routes one message after the other, so that the agent may die between any two."""
 
     def __init__(self, kinds: list[str], version: int) -> None:
         names = [f"p{number}" for number in range(len(kinds))]
@@ -112,7 +112,7 @@ class Play:
         self.ask("session/prompt", {"sessionId": session, "prompt": [text]})
 
     def step(self) -> bool:
-        """One message is routed; False: there is none."""
+        """Routes one message; False: there is none."""
         if not self.queue:
             return False
         peer, line = self.queue.popleft()
@@ -128,7 +128,7 @@ class Play:
         self._perform(self.router.leaving("agent", GONE))
 
     def returns(self) -> None:
-        """Its next process is there."""
+        """The agent's next process is there."""
         self._perform(self.router.returned("agent"))
 
     def _perform(self, effects: list[Any]) -> None:

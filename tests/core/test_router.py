@@ -1,4 +1,4 @@
-"""One message at a time: ids, answers, cancellation, misplaced envelopes, junk."""
+"""The router, one message at a time: ids, answers, cancellation, misplaced envelopes, junk."""
 
 from typing import Any
 

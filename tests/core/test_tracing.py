@@ -186,7 +186,7 @@ def test_a_batch_is_of_so_many_messages() -> None:
 
 
 def test_a_turn_that_the_conductor_ends() -> None:
-    """Its cancellation, and that of its prompt, are the conductor's own."""
+    """The cancellation of the turn, and that of its prompt, are the conductor's own."""
     router = Router([Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     router.receive("agent", ANSWER)

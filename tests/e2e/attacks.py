@@ -1,4 +1,4 @@
-"""What a hostile proxy tries in the middle of a chain, as a table: see `actors/evil_guest.wat`.
+"""The attacks of a hostile proxy in the middle of a chain, as a table: see `actors/evil_guest.wat`.
 
 Each attack is a message that passes it, from the client or from the agent, and what it says when
 that comes. `$ID` stands for the id of what comes, `$PASS` for passing that on, `$META` for the
@@ -17,7 +17,7 @@ SETUPS: Final = ("session/new", "session/load", "session/resume", "session/fork"
 
 
 class Attack(NamedTuple):
-    """One attack.
+    """An attack.
 
     `by` is what sets it off: a request of the `client`, a request or notification (`told`) of the
     `agent`, an `answer` of the client to a request of the agent. `rules` are those it breaks where
@@ -37,7 +37,7 @@ class Attack(NamedTuple):
     needs: str = ""
 
     def order(self, session: str, neighbour: str) -> str:
-        """What the proxy is told, for `_meta`."""
+        """The order to the proxy, for `_meta`."""
         text = "\n".join(self.says)
         for word, meant in (
             ("$META", f'"_meta":{{"{KEY}":"\x03"}}'), ("$ID", "\x01"), ("$PASS\n", "\x02"),
@@ -209,7 +209,7 @@ def _text(text: str) -> str:
 
 
 def _prompts() -> Iterator[Attack]:
-    """What is made of `hello`, and of a command of the user's."""
+    """Attacks on the prompt `hello`, and on a command of the user's."""
     hello = _text("hello")
     for what, rule, blocks in (
         ("a command", "commands", _text("/yolo")),
@@ -575,7 +575,7 @@ def _own_prompts() -> Iterator[Attack]:
 
 
 def _silent() -> Iterator[Attack]:
-    """What belongs to nobody is dropped, and breaks no rule."""
+    """Messages that belong to nobody are dropped, and break no rule."""
     for what, line in {
         "an answer to what nobody asked": 's{"jsonrpc":"2.0","id":1,"result":{"evil":1}}',
         "an answer under the client's id": 'p{"jsonrpc":"2.0","id":1001,"result":{"evil":1}}',

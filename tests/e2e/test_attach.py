@@ -19,7 +19,8 @@ PERMISSION: Final = "session/request_permission"
 V2: Final = {"protocolVersion": 2, "info": {"name": "e", "version": "1"}, "capabilities": {}}
 QUESTION: Final = "allow it this once? [y/N] "
 MARKER: Final = "\x1b[K> "
-"""What a client shows at the end where one types a prompt: no turn runs as far as it knows."""
+"""The end of a client's screen where the user types a prompt: the client knows of no running
+turn."""
 
 
 @pytest.fixture

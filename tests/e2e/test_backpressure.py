@@ -43,7 +43,7 @@ class Stream:
         chain.on_line = self.line
 
     def line(self, line: bytes) -> None:
-        """One line of C's."""
+        """Takes one line of C's."""
         head, found, text = line.partition(b'"text":"')
         if len(text) < SIZE or not found or b"session/update" not in head:
             self._record(line)

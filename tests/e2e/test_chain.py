@@ -1,4 +1,4 @@
-"""One chain, its ids, its sessions, its order."""
+"""A chain: its ids, its sessions, its order."""
 
 import json
 

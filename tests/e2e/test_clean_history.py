@@ -1,4 +1,4 @@
-"""What components add is not shown as the user's words, also after a restart."""
+"""The additions of components are not shown as the user's words, also after a restart."""
 
 import stat
 import sys
@@ -22,7 +22,7 @@ def chain(rig: Rig, *components: str, join: str = "", **env: str) -> Chain:
 
 
 def load(started: Chain, session: str) -> list[str]:
-    """What is said when a session is loaded, the user's words with `>`."""
+    """The texts that come when a session is loaded; the user's have `>` in front."""
     before = len(started.seen("session/update"))
     started.request("session/load", {"sessionId": session, **THERE})
     updates = [one["params"]["update"] for one in started.seen("session/update")[before:]]
@@ -31,7 +31,7 @@ def load(started: Chain, session: str) -> list[str]:
 
 
 def titles(started: Chain) -> list[str]:
-    """Those of all sessions."""
+    """The titles of all sessions."""
     listed = started.request("session/list", {})["result"]["sessions"]
     told = [one["params"]["update"] for one in started.seen("session/update")]
     return [*(one["title"] for one in [*listed, *told] if "title" in one)]

@@ -1,4 +1,4 @@
-"""What the issue says a user can type, typed as it stands there."""
+"""The commands that the issue promises, typed as the issue writes them."""
 
 import shutil
 import sys

@@ -196,7 +196,7 @@ def test_the_time_while_it_compiles_is_not_counted(rig: Rig) -> None:
 
 
 def test_the_client_may_close_its_end_meanwhile(rig: Rig) -> None:
-    """What it asked for is answered all the same, as with a guest that is there."""
+    """The client's requests are answered all the same, as with a guest that is there."""
     slow = guest(rig, "slow")
     with compiling(rig, slow):
         chain = rig.agent(slow, rig.demo(), options=("-c", f"drain={LIMIT}"))
@@ -238,7 +238,7 @@ def test_a_guest_that_may_take_part_is_waited_for(rig: Rig) -> None:
 
 
 def test_a_host_that_is_started_again_compiles_anew(rig: Rig) -> None:
-    """Its module has left the cache meanwhile: what comes until it is compiled waits."""
+    """The module has left the cache meanwhile: messages wait until the module is compiled."""
     slow = f"{guest(rig, 'slow')},timeout={LIMIT}"
     chain = rig.agent(slow, rig.demo())
     session = chain.begin()
@@ -326,7 +326,7 @@ def test_conductors_that_start_at_once_compile_it_once(rig: Rig) -> None:
 def test_a_python_proxy_starts_with_the_baseline_compilers_code(
     rig: Rig, python_guest: Path
 ) -> None:
-    """Its first start waits for a fifth of the time; better code is made beside later starts."""
+    """The first start waits for a fifth of the time; better code is made beside later starts."""
     del python_guest  # built, and compiled elsewhere
     path = rig.folder / "greeter.py"
     path.write_text(GREETER, encoding="utf-8")

@@ -31,7 +31,7 @@ def project(here: Place) -> tuple[str, ...]:
 
 
 def heard(chain: Chain, session: str) -> str:
-    """What the agent answers to a prompt."""
+    """The agent's answer to a prompt."""
     turn = chain.start_prompt(session, "hi")
     assert "result" in chain.answer(turn), chain.story()
     return " ".join(chain.texts(session))

@@ -28,7 +28,7 @@ CHAIN = shlex.join([*COMMAND, "agent", "demo"])
 
 
 def first_request() -> bytes:
-    """What an editor sends at once."""
+    """The request that an editor sends at once."""
     params = {"protocolVersion": 1, "clientCapabilities": {}}
     message = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}
     return json.dumps(message).encode() + b"\n"

@@ -377,7 +377,7 @@ def test_what_was_agreed_to_is_what_runs(rig: Rig, stranger: Path) -> None:
 
 @pytest.mark.proves("other defaults of settings are")
 def test_other_defaults_of_its_settings_are_another_version(rig: Rig, stranger: Path) -> None:
-    """They may hold what the file does; an interpreter's program, say."""
+    """A default may hold as much as the file, for example the program of an interpreter."""
     chain = rig.agent("./date/", rig.demo(log=False))
     chain.serves[PERMISSION] = answer("allow-version")
     assert has_date(chain, begin(chain, 1))

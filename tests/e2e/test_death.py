@@ -28,7 +28,7 @@ def _told(error: Json, *parts: str) -> None:
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_an_agent_that_exits_mid_turn(rig: Rig, before: str) -> None:
-    """What it said before arrives before the error; the process ends by itself, without EOF."""
+    """The agent's last words arrive before the error; the process ends by itself, without EOF."""
     chain = _behind(rig, before)
     session = chain.begin()
     turn = chain.start_prompt(session, "/exit 3 my last words")
@@ -113,7 +113,7 @@ def test_a_proxy_that_dies_mid_prompt(rig: Rig, dialect: str) -> None:
 
 @pytest.mark.parametrize("choice", ["restart", "bypass"])
 def test_a_proxy_that_launched_its_successor_is_not_replaced(rig: Rig, choice: str) -> None:
-    """What it launched ends with it, so the chain does, whatever else was asked for."""
+    """The successor ends with the proxy, so the chain ends, whatever `on_failure` says."""
     proxy = {**json.loads(rig.x("P", "--die-on", "poison", dialect="scp")), "on_failure": choice}
     chain = rig.agent(json.dumps(proxy), rig.demo())
     session = chain.begin()
@@ -127,7 +127,7 @@ def test_a_proxy_that_launched_its_successor_is_not_replaced(rig: Rig, choice: s
 
 
 def test_a_proxy_that_closes_its_successor_connection(rig: Rig) -> None:
-    """It lives on, so it is told of the connection: once, and as the proxy's own doing."""
+    """The proxy lives on, so the error names the connection: once, and as the proxy's own doing."""
     chain = rig.agent(rig.x("P", "--cut-on", "cut", dialect="scp"), rig.demo())
     session = chain.begin()
     error = chain.answer(chain.start_prompt(session, "cut"))["error"]

@@ -8,7 +8,7 @@ from tests.harness.process.rig import PROXIES, Chain, Rig
 
 
 class Form(NamedTuple):
-    """What X must have seen and said in one dialect."""
+    """The messages that X must have seen and sent in one dialect."""
 
     role: str
     down: tuple[str, str]

@@ -1,4 +1,4 @@
-"""What components show and ask beside the conversation, in every form, in both
+"""Views and questions of components beside the conversation, in every form, in both
 versions, through the real command line."""
 
 import json
@@ -58,7 +58,7 @@ def run(
 
 
 def does(chain: Chain, session: str, text: str) -> Json:
-    """What the component says came of a prompt."""
+    """The component's report on a prompt."""
     before = len(chain.seen("_told"))
     chain.prompt(session, text)
     chain.until(lambda: len(chain.seen("_told")) > before, "what came of it")
@@ -72,7 +72,7 @@ def ask(chain: Chain, session: str, method: str, **params: object) -> Json:
 
 
 def events(chain: Chain, session: str) -> list[tuple[str, Json]]:
-    """What the component has got from the client."""
+    """The events that the component got from the client."""
     heard: list[tuple[str, Json]] = does(chain, session, "/heard")["heard"]
     return heard
 
@@ -88,7 +88,7 @@ def code(answer: Json) -> int:
 
 
 def done(params: Json) -> Json:
-    """What an editor answers that shows everything."""
+    """The answer of an editor that shows everything."""
     return {"ok": True}
 
 

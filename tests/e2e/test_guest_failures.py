@@ -97,7 +97,7 @@ LATER: Final = {
     "wild": ("(return (i64.const 0x7fffffff00000010))", "beyond its memory"),
     "garbage": ("(return (i64.const 0x0000000000000006))", "without a newline: 'poison'"),
 }
-"""What happens to the guest mid-turn, and what is said of it."""
+"""The harm to the guest in a turn, and the words of the error."""
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
@@ -141,7 +141,7 @@ SILENT: Final = (
     )
     .replace("(local.set $at (local.get $from))", f"{_DEAF} (local.set $at (local.get $from))")
 )
-"""It fails by a prompt, and says nothing once it is started again: `configure` tells it that."""
+"""The guest fails by a prompt. `configure` tells it of a restart: then it says nothing."""
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)

@@ -13,14 +13,15 @@ from tests.harness.process.rig import Chain, Rig
 from tests.places import HOSTILE
 
 BYPASSED: Final = "bypassed"
-"""It fails on its first message. The chain goes on without it; the client notices nothing."""
+"""The guest fails on its first message. The chain goes on without it; the client notices
+nothing."""
 
 REFUSED: Final = "refused"
-"""It cannot be loaded or started: `initialize` is answered with that, and the chain ends."""
+"""The guest cannot be loaded or started: `initialize` fails with the reason, and the chain ends."""
 
 ASKED_AGAIN: Final = "asked again"
-"""A program that fails before it has said what it speaks: `initialize` is answered with that, and
-whoever asks again is served without it."""
+"""A program that fails before its dialect is known: `initialize` fails with the reason, and the
+next `initialize` is served without the program."""
 
 CLOCK: Final = ("-c", "clock=2025-10-08T12:34:56+00:00")
 COUNT, SIZE = 200, 300
@@ -28,7 +29,7 @@ COUNT, SIZE = 200, 300
 
 
 class Verdict(NamedTuple):
-    """What becomes of a module, what is said of it, and the limits it needs for that."""
+    """The outcome of a module, the words about it, and the limits that the outcome needs."""
 
     outcome: str
     says: str
@@ -159,7 +160,8 @@ def test_a_hostile_guest_and_healthy_neighbours(rig: Rig, name: str) -> None:
 
 
 def test_a_program_that_never_answers_is_ended_with_the_chain(rig: Rig) -> None:
-    """It breaks no rule by reading on. What it holds is answered when the client has left."""
+    """The program breaks no rule by reading on. Its requests are answered when the client has
+    left."""
     chain = _chain(rig, SILENT, options=("-c", "drain=0.2", "-c", "grace=0.2"))
     asked = chain.start("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     chain.eof()

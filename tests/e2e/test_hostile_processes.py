@@ -26,7 +26,7 @@ OPTIONS: Final = ("-c", "line-limit=1M", "-c", "grace=0.2")
 
 
 class Lives(NamedTuple):
-    """It may go on. What the log says of it, and what it may send the client (how often)."""
+    """The process may go on: the words of the log, and the counts of its messages to the client."""
 
     says: str = ""
     sends: dict[str, int] = {}  # noqa: RUF012 - read only
@@ -80,7 +80,7 @@ ENDS: Final = {
     "held_stdout": "exited with code 3",
     "daemon": "exited with code 3",
 }
-"""What is said of the ones that end the chain, or are left out of it."""
+"""The words about the processes that end the chain, or are left out of it."""
 
 HANGS: Final = ("never_ending_line", "half_a_line", "stops")
 """Nothing passes through these any more, and nothing shows that anything ever will not."""

@@ -55,7 +55,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python_guest: Path) -
 
 
 def hi(here: Place, *chain: str) -> Ran:
-    """One prompt through a chain, without a network."""
+    """Sends one prompt through a chain, without a network."""
     return here.run("exec", *chain, "-p", "hi", cwd=None, **DEAD)
 
 

@@ -89,7 +89,7 @@ def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Pa
 
 @pytest.mark.proves("nor after a crash")
 def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Path) -> None:
-    """Its script has changed, so neither SIGHUP nor a crash brings the new one in."""
+    """The script has changed, so neither SIGHUP nor a crash brings the new script in."""
     script = tmp_path / "proxy.py"
     script.write_text("from tests.e2e.actors.recording_proxy import main\nmain()\n")
     original = json.loads(rig.x("P", "--die-on", "drop dead", "--mark", "P was here"))

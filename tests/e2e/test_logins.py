@@ -41,7 +41,7 @@ def _offered(rig: Rig, *words: str, **env: str) -> list[str]:
 
 
 def _login(words: tuple[str, ...], code: int, **env: str) -> dict[str, Any]:
-    """What the agent's command shows that a client starts on a terminal."""
+    """The output of the agent's command that a client starts on a terminal."""
     variables = {"CODE": str(code), "OF_METHOD": "set", **env}
     with Running(*words, screen=(200, 24), env=variables) as running:
         ended = running.end()

@@ -17,7 +17,7 @@ FROM_CLIENT: Final = {
     "too deep": (b'{"jsonrpc":"2.0","method":"_x","params":' + b"[" * 9999 + b"]" * 9999 + b"}\n",
                  INVALID),
 }  # fmt: skip
-"""What C writes, and the code it is refused with, id null."""
+"""The lines that C writes, and the code of each refusal, with the id null."""
 
 
 def _chain(rig: Rig) -> tuple[Chain, str]:

@@ -25,7 +25,7 @@ def proxy(rig: Rig, generation: str, name: str = "tools") -> str:
 
 
 def heard(rig: Rig, name: str = "tools") -> list[Json]:
-    """What the proxy of this name has heard of MCP."""
+    """The messages of MCP that the proxy of this name has heard."""
     path = rig.folder / name
     lines = path.read_text().split("\n")[:-1] if path.exists() else []  # whole ones
     return [json.loads(line) for line in lines]

@@ -26,13 +26,13 @@ from tests.harness.process.rig import Chain, Rig
 from tests.places import DEADLINE
 
 SAMPLED: Final = "the demo's sample"
-"""What A answers a server that asks for sampling."""
+"""The answer of A to a server that asks for sampling."""
 SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 """The member of `_meta` in which a server of MCP's newest revision names itself."""
 
 
 def methods(rig: Rig, name: str = "tools") -> list[str]:
-    """What the proxy of this name has heard of MCP."""
+    """The methods of MCP that the proxy of this name has heard."""
     return [str(one["method"]) for one in heard(rig, name)]
 
 

@@ -37,7 +37,7 @@ ANSWERS: Final[dict[str, Json]] = {
     "_scp/mcp": {"of": "the client"},
     "_zed/open_url": {"of": "the client"},
 }
-"""What the client says to the agent's requests: no."""
+"""The client's answers to the agent's requests."""
 
 
 class Carrier(NamedTuple):
@@ -49,7 +49,7 @@ class Carrier(NamedTuple):
     granted: tuple[str, ...] = ()
 
     def component(self, rig: Rig, **more: str) -> str:
-        """It on the command line. A program keeps ids where it may prompt by itself."""
+        """The carrier on the command line. A program keeps ids where it may prompt by itself."""
         rights = [self.rights, *self.granted]
         if self.rights == "full" and not any(one.startswith("extension:") for one in rights):
             rights += ["extension:_evil/told", "extension:_evil/ask"]
@@ -66,13 +66,13 @@ class Carrier(NamedTuple):
         return json.dumps({**evil, "dialect": self.dialect, **held})
 
     def sees(self, attack: Attack) -> bool:
-        """Whether it is given what sets an attack off, or a copy of that."""
+        """Whether the component is given the message that sets an attack off, or a copy of it."""
         if self.rights == "context":
             return attack.by == "client" and attack.method in _CONTEXT
         return attack.kind != "unseen"
 
     def may(self, attack: Attack) -> bool:
-        """Whether it may do what an attack does at all, within the guards."""
+        """Whether the component may do such a thing at all, within the guards."""
         if attack.needs:
             return attack.needs in (one.partition(":")[0] for one in self._all())
         own = attack.kind == "made up"
@@ -152,7 +152,7 @@ def attacks(carrier: Carrier) -> list[Attack]:
 
 
 class Play:
-    """One chain under attack, and what the client said in it."""
+    """A chain under attack, and the client's words in it."""
 
     def __init__(self, rig: Rig, carrier: Carrier, *options: str, **more: str) -> None:
         self.rig, self.carrier = rig, carrier
@@ -210,7 +210,7 @@ class Play:
             self.chain.serves[attack.method] = partial(self._serve, ANSWERS[attack.method])
 
     def neighbours(self) -> None:
-        """Their turns are complete, and end when they end."""
+        """The neighbours' turns are complete, and end when they end."""
         chain, second = self.chain, self.carrier.version == "v2"
         assert "result" in chain.answer(self.stream)
         chain.until(lambda: not second or self.idle(self.neighbour), "the end of the stream")
@@ -256,7 +256,8 @@ def _raw(value: object) -> bytes:
 
 
 _LATE: Final = {"identity": ("identity", "rights", "agent-state"), "rights": ("rights", "identity")}
-"""What else an answer of a program's breaks: it may come too early, or after that of the agent."""
+"""Further rules that a program's answer may break: it comes too early, or after the agent's
+answer."""
 
 
 def _surely_violations(play: Play, tried: list[Attack]) -> int:
@@ -344,7 +345,7 @@ def _answers(lines: list[bytes]) -> Counter[bytes]:
 
 
 def named(name: str) -> Attack:
-    """One attack of the table."""
+    """The attack of this name in the table."""
     (found,) = [attack for attack in ATTACKS if attack.name == name]
     return found
 
@@ -353,7 +354,8 @@ def named(name: str) -> Attack:
 @pytest.mark.parametrize("dialect", ["guest", "acp"])
 @pytest.mark.parametrize("attack", ["session/new: a command", "up: terminal/create"])
 def test_on_violation_fail_ends_the_component(rig: Rig, dialect: str, attack: str) -> None:
-    """It breaks one rule and is gone; with `on_failure=bypass` the session goes on without it."""
+    """The component breaks a rule and is ended; with `on_failure=bypass` the session goes on
+    without it."""
     carrier = Carrier(dialect, "full")
     play = Play(rig, carrier, on_violation="fail", on_failure="bypass")
     chain = play.chain

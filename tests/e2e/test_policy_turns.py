@@ -163,7 +163,7 @@ def ended(chain: Chain, session: str, text: str, version: str) -> Json:
 
 
 def states(chain: Chain, session: str) -> list[str]:
-    """What the session was said to be doing."""
+    """The states that the session was said to be in."""
     told = [one["params"] for one in chain.seen("session/update")]
     return [one["update"].get("state", "") for one in told if one["sessionId"] == session]
 
@@ -210,7 +210,7 @@ def test_prompts_in_a_loop_are_few(rig: Rig, kind: str, version: str) -> None:
 @pytest.mark.proves("a component has one account for")
 @KINDS
 def test_prompts_in_sessions_of_its_own_are_as_few(rig: Rig, kind: str) -> None:
-    """It has some besides since it may prompt unprompted, not again with each prompt."""
+    """The right to prompt unprompted adds some prompts once, not again with each prompt."""
     evil = attacker(rig, "evil", ELSEWHERE, kind, "prompt:unseen prompt:anytime")
     chain = begin(rig, evil)
     session = chain.new_session()
@@ -280,7 +280,7 @@ def test_asking_again_and_again(rig: Rig, kind: str) -> None:
 
 @pytest.mark.proves("a component has one account for")
 def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
-    """It is started again, and what it held goes on as it was given."""
+    """The component is started again, and the messages that it held go on as it was given them."""
     body = FLOOD.replace("    return await", "    os._exit(3)\n    return await")
     evil = attacker(rig, "evil", body, "program", on_failure="restart")
     chain = begin(rig, evil)
@@ -323,7 +323,8 @@ def test_no_two_together_make_up_a_conversation(rig: Rig, kind: str) -> None:
 def test_a_cancellation_reaches_the_agent(
     rig: Rig, dialect: str, rights: str, version: str
 ) -> None:
-    """It is swallowed, the prompt is answered in the agent's place, and answers are guessed."""
+    """The cancellation is swallowed, the prompt is answered in the agent's place, answers are
+    guessed."""
     play = Play(rig, Carrier(dialect, rights, version))
     chain = play.chain
     done = '"result":{"stopReason":"cancelled"}}'

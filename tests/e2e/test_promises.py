@@ -1,4 +1,4 @@
-"""What the documents promise of limits, health, traces, sandbox and rights, by the real command.
+"""Promises of the documents on limits, health, traces, sandbox and rights, by the real command.
 
 Components that fail are in `test_recovery.py`, more hostile guests in `test_hostile_guests.py`,
 more attempts to get past a policy in `test_policy_attacks.py`.
@@ -29,7 +29,8 @@ from tests.record.trace import pairs
 
 @pytest.mark.parametrize("dialect", ["guest", "acp", "sdk", "sacp", "pacp"])
 def test_extension_messages_between_proxies(rig: Rig, dialect: str) -> None:
-    """One asks up and down; whoever handles it answers; what nobody does comes back to it alone."""
+    """A component asks up and down: whoever handles a message answers; else the component gets it
+    back."""
     asks = Carrier(dialect, "full", granted=("extension:_vendor/*",)).component(rig)
     above = rig.x("above", "--answer", "_vendor/up")
     below = rig.x("below", "--answer", "_vendor/down")
@@ -155,7 +156,7 @@ def test_health_is_listed(rig: Rig, isolation: str) -> None:
 
 
 def _health(chain: Chain) -> list[str]:
-    """What the conductor says of its components."""
+    """The conductor's lines on the health of its components."""
     before = chain.stderr.count("health: ")
     os.kill(chain.process.pid, signal.SIGUSR1)
     chain.until(lambda: chain.stderr.count("health: ") >= before + 5, "the health of all")

@@ -1,4 +1,4 @@
-"""What a proxy may do, and how it says that it is one."""
+"""The rights of a proxy, and the ways in which a program says that it is a proxy."""
 
 import pytest
 

@@ -30,8 +30,8 @@ ISOLATIONS = ("process", "inline", "separate")
 def test_a_guest_is_started_again_and_the_session_lives(
     rig: Rig, harm: str, policy: str, isolation: str
 ) -> None:
-    """What it held goes on as it was given, unless it is trusted or a gatekeeper; what a policed
-    one has passed on goes on without it."""
+    """The message that the guest held goes on as it came, unless the guest is trusted or a
+    gatekeeper; a message that a policed guest has passed on goes on without it."""
     module = rig.module("fused", FUSED.replace("HARM", harm))
     component = f"{module},{policy},limit.cpu_ms=100"
     chain = rig.agent(

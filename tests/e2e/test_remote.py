@@ -21,7 +21,7 @@ TOKEN = "AGENT_TOKEN"  # noqa: S105 - the name of a variable
 
 @pytest.fixture
 def servers() -> Iterator[ExitStack]:
-    """What ends the servers of a test."""
+    """The stack that ends the servers of a test."""
     with ExitStack() as stack:
         yield stack
 
@@ -55,7 +55,7 @@ def transcript(chain: Chain) -> list[bytes]:
 
 
 def logs(rig: Rig, name: str) -> list[tuple[str, bytes]]:
-    """What a component has got and sent."""
+    """The lines that a component has got and sent."""
     return [(each.dir, each.raw) for each in rig.log(name)]
 
 

@@ -214,7 +214,7 @@ def test_an_editor_of_scp_finds_an_agent_of_scp(rig: Rig, version: int) -> None:
 
 @pytest.mark.parametrize("generation", ["scp", "stateless"])
 def test_an_agent_of_scp_calls_two_proxies_by_name(rig: Rig, generation: str) -> None:
-    """It gets servers of type `scp`, and its `_scp/mcp` goes to the proxy that it names."""
+    """The agent gets servers of type `scp`, and its `_scp/mcp` goes to the proxy that it names."""
     chain = scp(rig, proxy(rig, generation, "one"), proxy(rig, generation, "two"))
     session = begun(chain, server(rig.actor("scp_agent", name="A")))
     entries = json.loads(chain.prompt(session, "servers"))

@@ -1,5 +1,5 @@
-"""What a host of SCP names that may not run: refused by name, nothing is started, and the host may
-name another chain."""
+"""Commands of a host of SCP that may not run: each is refused by name, nothing is started, and the
+host may name another chain."""
 
 import json
 import os
@@ -197,7 +197,7 @@ def test_a_folder_that_is_not_trusted_names_no_program(rig: Rig) -> None:
 
 
 def test_a_proxy_of_scp_that_names_itself_is_no_agent(rig: Rig) -> None:
-    """It is a proxy without a successor: that one refuses, and says why."""
+    """The command is a proxy without a successor: the last proxy refuses, and says why."""
     myself = {"name": "me", "command": COMMAND[0], "args": [*COMMAND[1:], "proxy", *SCP], "env": []}
     chain = scp(rig)
     session = chain.request("initialize", hello())
@@ -269,7 +269,8 @@ def test_the_host_goes_before_there_is_a_chain(rig: Rig) -> None:
 
 
 def test_all_in_one_write(rig: Rig) -> None:
-    """What follows `_scp/proxy` waits for the chain, also where the host goes at once."""
+    """The messages after `_scp/proxy` wait for the chain, also where the host sends them at
+    once."""
     chain = scp(rig, "passthrough")
     frames: list[Json] = [
         {"id": 1, "method": "initialize", "params": hello()},

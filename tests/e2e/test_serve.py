@@ -149,7 +149,7 @@ _HERE: Final = "https://chat.example"
 
 
 def preflight(server: Served, path: str = "/acp", **headers: str) -> Answer:
-    """What a browser asks before it sends a request of a page."""
+    """The question of a browser before it sends a request of a page."""
     return server.http(path, **headers).ask("OPTIONS", Access_Control_Request_Method="POST")
 
 

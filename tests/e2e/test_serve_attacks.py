@@ -227,7 +227,7 @@ def test_lines_beyond_the_connections_there_may_be_are_answered(rig: Rig) -> Non
 
 
 def test_a_client_that_connects_in_a_loop_keeps_itself_in(rig: Rig) -> None:
-    """What is left of links that never opened a session does not count against its user."""
+    """The remains of links that never opened a session do not count against their user."""
     with served(rig, "serve", rig.demo(), *WS, "-c", "serve.connections=4") as server:
         for _ in range(12):
             server.socket().cut()

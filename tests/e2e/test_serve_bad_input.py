@@ -1,5 +1,5 @@
-"""What strangers and broken clients send to a server: a named error, bounded memory, and nobody
-else notices."""
+"""Bad input of strangers and broken clients: the server answers with a named error, its memory
+stays bounded, and nobody else notices."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ _BEGINS: Final = (
     ("initialize", {"protocolVersion": 1, "clientCapabilities": {}, "_meta": {"pad": "x" * 126}}),
     ("session/new", {**_NEW, "_meta": {"pad": "x" * 126}}),
 )
-"""What opens a session; each in a frame with a length of two bytes."""
+"""Requests that open a session; each in a frame with a length of two bytes."""
 
 
 def resident(server: Served) -> int:
@@ -239,7 +239,7 @@ def test_a_browser_at_a_port_with_lines_is_turned_away(rig: Rig) -> None:
 
 @needs_proc
 def test_a_client_that_never_reads(rig: Rig) -> None:
-    """Its chain waits, memory stays, and the others go on."""
+    """The client's chain waits, memory stays, and the others go on."""
     limits = ("-c", "serve.unread=8M")
     with served(rig, "serve", rig.demo(), *WS, *limits) as server:
         silent, other = server.socket(max_queue=1), server.socket()

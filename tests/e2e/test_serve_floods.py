@@ -1,4 +1,4 @@
-"""What one principal, or strangers, send without an end holds up nobody else."""
+"""The endless input of one principal, or of strangers, holds up nobody else."""
 
 import contextlib
 import os

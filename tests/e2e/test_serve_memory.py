@@ -1,4 +1,4 @@
-"""What clients send and nobody takes has an account for each principal, whatever it comes by."""
+"""Input of clients that nobody takes has an account for each principal, whatever its road."""
 
 import contextlib
 import socket
@@ -161,7 +161,7 @@ def test_the_memory_of_those_who_have_left_goes_back(
 @pytest.mark.proves("clients of a server that come")
 @needs_proc
 def test_those_who_come_and_leave_pile_up_nothing(rig: Rig) -> None:
-    """What they have left counts until the collector has met it."""
+    """The remains of a client count until the collector has met them."""
     token = new_token(rig, "alice")
     with served(rig, "serve", rig.demo(), *WS, *tokens(rig)) as server:
         numbers = server.http("/metrics", **bearer(token))

@@ -1,4 +1,4 @@
-"""What a server finds out before a client comes, and what its log has of chains that fail."""
+"""The checks of a server before a client comes, and the log of chains that fail."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What proxies get from the conductor itself, through the real command line."""
+"""The services that proxies get from the conductor itself, through the real command line."""
 
 import json
 import signal
@@ -33,7 +33,7 @@ def call(number: int, method: str, /, **params: object) -> Json:
 
 
 def told(chain: Chain, session: str, count: int) -> dict[Any, Json]:
-    """What the guest was answered once told `@go`, by id; what came unasked under its method."""
+    """The answers that the guest got after `@go`, by id; unasked messages under their method."""
     before = len(chain.seen("_told"))
     chain.prompt(session, "@go")
     chain.expect("_told", before + count)
@@ -161,7 +161,7 @@ def test_a_replay_answers_with_the_revisions_of_the_recording(rig: Rig, tmp_path
 
 
 def _told_in(trace: Path) -> list[Json]:
-    """What the guest told the client, but for its configuration."""
+    """The messages of the guest to the client, without its configuration."""
     events = map(json.loads, trace.read_text().splitlines())
     found = [event["params"] for event in events if event.get("method") == "_told"]
     return [params for params in found if "id" in params]

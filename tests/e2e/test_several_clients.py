@@ -55,7 +55,7 @@ def test_a_second_editor_joins_in_the_middle_of_a_turn(rig: Rig) -> None:
 
 
 def kinds_of_two_prompts(editor: Socket, session: str) -> list[str]:
-    """What is shown of two prompts: those themselves, and what the agent has said of each."""
+    """The kinds that are shown of two prompts: the prompts, and the agent's answer to each."""
     shown = kinds(editor, session)
     first = shown.index("agent_message_chunk") + 1
     return ["user_message_chunk", *shown[:first], "user_message_chunk", *shown[first:]]

@@ -83,7 +83,7 @@ def test_an_editor_that_only_closes_its_end(rig: Rig) -> None:
 
 @pytest.mark.parametrize("place", ["proxy", "agent"])
 def test_a_program_that_cannot_be_run(rig: Rig, place: str) -> None:
-    """It is there and executable, but what it is to be run by is not."""
+    """The program is there and executable, but its interpreter is not there."""
     path = rig.folder / "broken"
     path.write_text("#!/no/such/interpreter\n")
     path.chmod(0o755)
@@ -122,7 +122,7 @@ def test_an_agent_that_exits_at_once_and_cleanly(rig: Rig) -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_proxy_that_exits_when_it_is_asked(rig: Rig, told: bool) -> None:
-    """One whose dialect is to be found out is started once more, not for ever."""
+    """A proxy whose dialect is to be found out is started once more, not for ever."""
     code = (
         "import os, sys; os.write(os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY), "
         "b's'); sys.stdin.readline(); os.write(2, b'what is that?\\n'); sys.exit(4)"

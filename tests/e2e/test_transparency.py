@@ -17,7 +17,7 @@ ODD: Final = (
 """Legal JSON that decoding and encoding would change."""
 
 NEVER: Final = (b"proxy", b"successor", b"symposium")
-"""What an agent must never be shown."""
+"""The words that an agent must never be shown."""
 
 
 def _chain(rig: Rig, kind: str) -> Chain:
@@ -73,7 +73,7 @@ def _apart_from_ids(frames: list[Json]) -> list[Json]:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
-    """What C sees of the agent by itself."""
+    """The messages that C gets from the agent alone."""
     made = Rig.create(tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("none"))
     try:
         return _conversation(_chain(made, "alone"), "/project")

@@ -37,7 +37,7 @@ def changed(pb: Playbook) -> list[tuple[str, str, str, object, object]]:
 
 
 def told(one: Changed) -> tuple[str, str, str, object, object]:
-    """One change, as a tuple to compare."""
+    """A change, as a tuple to compare."""
     before, after = (None if v is None else json.loads(v) for v in (one.before, one.after))
     return one.change, one.kind, one.direction, before, after
 

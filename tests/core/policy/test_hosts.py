@@ -166,7 +166,7 @@ def test_it_polices_its_guests_by_rounds() -> None:
 
 
 def test_a_host_s_policy_is_the_guests_own() -> None:
-    """One guest may do what another may not."""
+    """A guest may do what its neighbour may not."""
     full = Component(
         "f", "proxy `f`", CHANNEL, policy=policy_of("none", grants=Grants(sessions="own"))
     )

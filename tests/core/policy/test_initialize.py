@@ -216,7 +216,7 @@ def test_one_asked_to_launch_its_successor_may_not_answer_in_the_agents_place(
 
 
 def test_one_that_never_initializes_the_successor_it_has_launched_may_neither() -> None:
-    """It is ready all the same: what is for it does not wait."""
+    """The proxy is ready all the same: the messages for it do not wait."""
     with before(profile="full", kind="scp") as pb:
         pb >> ("client", request("i", "initialize", ASKED))
         pb << ("g", request(1, "initialize", Hole("offer")))

@@ -314,7 +314,7 @@ def test_what_is_a_request_is_not_sent_as_a_notification_nor_the_other_way_round
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("how", ["answers", "late"])
 def test_the_user_s_prompt_that_goes_on_without_it_counts(how: str, version: int) -> None:
-    """Its own turn runs on in the same session; later updates are the user's too."""
+    """The component's own turn runs on in the same session; later updates are the user's too."""
     with chain(CARRIES, version=version, hold=5.0, **WITHIN) as pb:
         given(pb)
         own(pb)

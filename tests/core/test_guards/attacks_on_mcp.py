@@ -25,7 +25,7 @@ _PAGES: Final[dict[str, object]] = {
     "a page of a tool": _tool({"ui": {"resourceUri": "ui://x"}}),
     "a page of a tool in older words": _tool({"ui/resourceUri": "ui://x"}),
 }
-"""They take two rights: each alone is no help."""
+"""Attacks that take two rights: each right alone is no help."""
 
 
 def _carried(method: str, params: object) -> Iterator[tuple[str, dict[str, Any]]]:

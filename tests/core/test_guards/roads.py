@@ -267,7 +267,7 @@ class OwnSession(Road):
 
     name = "session of its own"
     without = frozenset({"own-sessions"})
-    """Its own it may end, load and list."""
+    """The guards without an attack here: the component may end, load and list its own session."""
 
     def __init__(self, grants: Grants, version: int) -> None:
         super().__init__(msgspec.structs.replace(grants, sessions="own"), version)

@@ -11,7 +11,7 @@ from tests.core.test_guards.test_attacks import ATTACKS
 
 
 def is_one(attack: Attack, road: type[Road]) -> bool:
-    """Whether it is an attack on this road: something that a component could do there, and may do
+    """Whether the attack goes by this road: the component could do it there, and may do it
     in no other way."""
     move = attack.move
     if move is None or attack.guard in road.without:

@@ -28,13 +28,13 @@ def update(kind: str, **members: Any) -> None:
 
 
 class Agent:
-    """What is known of the conversation."""
+    """The state of the conversation."""
 
     def __init__(self) -> None:
         self.version = 1
         self.count = 0
         self.held: tuple[Any, int] | None = None
-        """The id and the number of the prompt that waits to be cancelled."""
+        """The id and the number of the prompt that waits for its cancellation."""
 
     def initialize(self, params: Json) -> Json:
         """The result of `initialize`."""
@@ -46,7 +46,7 @@ class Agent:
                 "capabilities": capabilities, "authMethods": []}  # fmt: skip
 
     def prompt(self, id_: Any, params: Json) -> None:
-        """One turn."""
+        """Plays one turn."""
         self.count += 1
         said = str(params["prompt"][-1].get("text"))
         if self.version == 2:

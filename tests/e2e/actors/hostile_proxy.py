@@ -263,7 +263,7 @@ def slowloris(proxy: Proxy, _: Json) -> None:
 
 
 def endless_line(proxy: Proxy, _: Json) -> None:
-    """One line of 20 MB, which does end."""
+    """A line of 20 MB, which does end."""
     write(b'{"jsonrpc":"2.0","method":"_evil/long","params":["')
     for _number in range(20):
         write(b"x" * 1_000_000)
@@ -271,7 +271,7 @@ def endless_line(proxy: Proxy, _: Json) -> None:
 
 
 def never_ending_line(proxy: Proxy, _: Json) -> None:
-    """One line that never ends."""
+    """A line that never ends."""
     _exit_on_alarm()
     while True:
         write(b"x" * 100_000)

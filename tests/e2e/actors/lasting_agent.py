@@ -37,7 +37,7 @@ def send(**message: Any) -> None:
 
 
 class Agent:
-    """What this process knows."""
+    """The state of this process."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -90,7 +90,7 @@ class Agent:
         self.update(session, "agent_message_chunk", text=text)
 
     def prompt(self, id_: Any, params: Json) -> None:
-        """One turn."""
+        """Plays one turn."""
         session, text = params["sessionId"], str(params["prompt"][-1].get("text"))
         if session not in self.open:
             send(id=id_, error={"code": -32002, "message": "no such session"})
@@ -146,7 +146,7 @@ class Agent:
         return {"protocolVersion": self.version, "agentCapabilities": abilities}
 
     def hear(self, message: Json) -> None:
-        """One message."""
+        """Takes one message."""
         id_, params = message.get("id"), message.get("params", {})
         match message.get("method"):
             case None:

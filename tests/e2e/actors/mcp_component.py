@@ -36,7 +36,7 @@ CAPABILITIES: Final[Json] = {
 
 
 TOOLS: Final = ("echo", "progress", "raw", "asks", "whoami", "report", "slow", "sample")
-"""What it can do."""
+"""The tools of the server."""
 
 
 def tool(name: str, **more: Any) -> Json:
@@ -74,16 +74,16 @@ class Component:
         """The params of `sampling/createMessage`."""
         self.tools: list[Json] = [{"name": "echo", "inputSchema": {"type": "object"}}]
         self.resources: dict[str, Json] = {}
-        """What is read at addresses, beside `uri`; at all others there is a text."""
+        """The contents at addresses, beside `uri`; at all other addresses there is a text."""
         self.tells_session = False
         """Whether its title names the session of the connection."""
         self.lists: Callable[[Json], Json] = lambda params: {"tools": self.tools}
-        """What it lists for the params of `tools/list`."""
+        """The answer to the params of `tools/list`."""
         self._opened_with: dict[object, Json] = {}
         self.dead = False
 
     def receive(self, frame: Json) -> None:
-        """One line of the chain."""
+        """Takes one line of the chain."""
         if self.dead:
             if "id" in frame:
                 error = {"code": -32603, "message": "proxy `tools` exited with code 7"}

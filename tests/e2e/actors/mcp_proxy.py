@@ -56,7 +56,7 @@ class Proxy:
         self._mine: dict[object, object] = {}
 
     def receive(self, frame: Json) -> None:
-        """One line of the conductor's."""
+        """Takes one line of the conductor's."""
         method, params = frame.get("method"), frame.get("params")
         if method is None:
             self._answered(frame)

@@ -81,14 +81,14 @@ class Turn:
 
 
 def say(session: str, n: object, i: int, padding: str = "") -> None:
-    """One update."""
+    """Sends one update."""
     text = json.dumps({"life": LIFE, "n": n, "i": i, "": padding}, separators=(",", ":"))
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
     send(method="session/update", params={"sessionId": session, "update": update})
 
 
 class Agent:
-    """What this process knows."""
+    """The state of this process."""
 
     def __init__(self) -> None:
         self.turns: dict[str, Turn] = {}
@@ -138,7 +138,7 @@ class Agent:
                 self.later(turn)
 
     def hear(self, message: Json) -> None:
-        """One message."""
+        """Takes one message."""
         id_, params = message.get("id"), message.get("params", {})
         match message.get("method"):
             case None:

@@ -60,7 +60,7 @@ COUNTED = [0, 0]
 
 
 def answer(line: bytes) -> tuple[bytes, bool]:
-    """What to write for one line, and whether that is the last word."""
+    """The text to write after a line, and whether the agent ends with it."""
     frame: dict[str, Any] = json.loads(line)
     if frame.get("method") == "_odd/count" and "id" not in frame:
         COUNTED[1] += frame["params"]["number"] != COUNTED[0]
@@ -88,7 +88,7 @@ def answer(line: bytes) -> tuple[bytes, bool]:
 
 
 class Channel(Protocol):
-    """What an in-process component is given."""
+    """The connection that an in-process component is given."""
 
     async def receive(self) -> bytes | None:
         """The next line, None at the end."""

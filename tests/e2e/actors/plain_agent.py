@@ -8,7 +8,7 @@ from typing import Any
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
-    """What it answers to each request."""
+    """The agent's result for each request."""
     match method:
         case "initialize":
             return {"protocolVersion": 1, "agentCapabilities": {}}

@@ -24,7 +24,7 @@ def note() -> None:
 
 @agent.prompt
 async def answer(turn: Any) -> None:
-    """One turn."""
+    """Plays one turn."""
     prompted.setdefault(turn.session.id, []).append(turn.text)
     note()
     if turn.text.startswith("call "):
@@ -41,7 +41,7 @@ async def answer(turn: Any) -> None:
 
 
 async def called(turn: Any, name: str, tool: str, arguments: Any) -> str:
-    """What a tool says."""
+    """The text of a tool's result."""
     async with turn.session.mcp(name) as server:
         result = await server.call(tool, **arguments)
     return "".join(str(one.get("text", "")) for one in result["content"])

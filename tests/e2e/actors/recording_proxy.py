@@ -273,7 +273,7 @@ class Proxy:
 
 
 class Channel(Protocol):
-    """What an in-process component is given."""
+    """The connection that an in-process component is given."""
 
     async def receive(self) -> bytes | None:
         """The next line, None at the end."""

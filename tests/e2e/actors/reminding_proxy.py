@@ -17,7 +17,7 @@ class Config:
 
     show: bool = True
     says: str = ""
-    """What it shows by itself; then it prompts nobody."""
+    """The text that the proxy shows by itself; with a text, the proxy prompts nobody."""
 
 
 proxy = Proxy(

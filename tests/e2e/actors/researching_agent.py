@@ -18,7 +18,7 @@ agent = Agent("researching")
 
 @agent.prompt
 async def answer(turn: Any) -> None:
-    """One turn."""
+    """Plays one turn."""
     word, _, rest = turn.prompt[-1].get("text", "").partition(" ")
     if word == "call":
         name, tool, arguments = rest.split(" ", 2)

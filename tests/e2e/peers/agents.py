@@ -59,7 +59,7 @@ def programs(agent: KnownAgent, root: Path) -> Path:
 
 
 def asked(agent: KnownAgent, bin_: Path) -> dict[str, Any]:
-    """What `conductor agents` finds of it, in an empty home."""
+    """The report of `conductor agents` on an agent, in an empty home."""
     home = tempfile.mkdtemp()
     try:
         done = subprocess.run(

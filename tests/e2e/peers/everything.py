@@ -108,7 +108,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
 
 
 class Connection:
-    """One MCP client's conversation; `send` writes a message to it."""
+    """The conversation of one MCP client; `send` writes a message to it."""
 
     def __init__(self, send: Callable[[Json], None]) -> None:
         self.send = send

@@ -46,13 +46,13 @@ class Stall:
 
 Answer = Text | ToolUse | Stall
 Script = Callable[[Json], Answer]
-"""What the model says to one request body. Agents also ask for titles and summaries on
+"""The answer of the model to one request body. Agents also ask for titles and summaries on
 the side; those come without the conversation's tools, so a script can tell them apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One request as it arrived: ``body`` is ``{}`` when there was no JSON object."""
+    """A request as it arrived: ``body`` is ``{}`` when there was no JSON object."""
 
     verb: str
     path: str

@@ -1,4 +1,4 @@
-"""What a client under test is told to do, and what it saw: shared by all drivers.
+"""The orders for a client under test, and its report: shared by all drivers.
 
 `Plan` goes to a driver (the Python SDK's `python_client`, or ``ts/client.mjs`` over JSON),
 `Transcript` comes back. Both sides are plain values, so one set of tests can be run over
@@ -16,7 +16,7 @@ Direction = Literal["in", "out"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One client run: start ``command``, open a session, send each of ``prompts`` in turn."""
+    """A run of a client: start ``command``, open a session, send each of ``prompts`` in turn."""
 
     command: tuple[str, ...]
     prompts: tuple[str, ...]
@@ -27,12 +27,12 @@ class Plan:
     cancel_on: str | None = None
     """Send ``session/cancel`` once an agent message holds this text."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What ``fs/read_text_file`` serves, by absolute path."""
+    """The files that ``fs/read_text_file`` serves, by absolute path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One JSON-RPC message on the client's connection, in the order the SDK saw it."""
+    """A JSON-RPC message on the client's connection, in the order in which the SDK saw it."""
 
     direction: Direction
     message: Json
@@ -40,7 +40,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One answered prompt: the agent's text chunks, then how the turn ended."""
+    """An answered prompt: the agent's text chunks, then the end of the turn."""
 
     texts: tuple[str, ...]
     stop_reason: str | None

@@ -33,7 +33,7 @@ class Acpx:
         self._cwd = home
 
     def __call__(self, *options: str, prompt: str) -> subprocess.CompletedProcess[str]:
-        """One prompt; the exit code is for the test to judge."""
+        """Sends one prompt; the test judges the exit code."""
         return subprocess.run(
             [*self._command, *options, "exec", prompt],
             env=self._env,

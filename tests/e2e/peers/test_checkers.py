@@ -46,7 +46,7 @@ def tools() -> tuple[str, str]:
 
 
 def explained(rig: Rig, name: str, project: Path, *outputs: str) -> list[str]:
-    """What the component's tool says of each output, in a session of the project."""
+    """The answers of the component's tool to each output, in a session of the project."""
     chain = agent(rig, component(name), rig.demo("--acp"))
     chain.initialize()
     session = chain.new_session(cwd=str(project))

@@ -42,7 +42,7 @@ AGENTS = {
 }
 KEY = "sk-ant-dummy-key-of-the-tests"
 KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", MARKER)
-"""What an agent's environment inherits. Not the rest: it may hold a real key or proxy."""
+"""Variables that an agent's environment inherits; others may hold a real key or proxy."""
 
 ASK, USE_TOOL, HANG = "say something", "write the marker file", "think for ever"
 ANSWER = ("It is ", "the mock ", "speaking — ", "in five ", "chunks.")
@@ -78,7 +78,7 @@ def agent(request: pytest.FixtureRequest) -> str:
 
 
 class Bench:
-    """One agent behind ``datetime`` or others, in a project and home directory of their own."""
+    """An agent behind ``datetime`` or others, in a project and home directory of its own."""
 
     def __init__(
         self,

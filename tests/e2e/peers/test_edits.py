@@ -158,7 +158,7 @@ def test_cedar_decides() -> None:
 
 
 def asked(decide: str, what: str) -> str:
-    """What the user reads where the agent asks for something, and they allow all."""
+    """The text for the user where the agent asks for something, and the user allows all."""
     return conductor(
         "exec", "--permissions", "allow-once", decide, "demo", "-p", f"/permission {what}"
     ).out

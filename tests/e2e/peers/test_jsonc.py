@@ -23,7 +23,7 @@ SOURCES: Final = Path(__file__).parent / "jsonc"
 
 
 class Reader:
-    """Their parser."""
+    """The parser of VS Code's settings."""
 
     def __init__(self, scripts: Path, node: str) -> None:
         self._command = [node, str(scripts / "read.mjs")]
@@ -43,7 +43,7 @@ class Reader:
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    """Their parser, installed once; skips where there is no Node."""
+    """The parser of VS Code's settings, installed once; skips where there is no Node."""
     tools = node_tools()
     if tools is None:
         pytest.skip("needs node and npm on PATH")
@@ -53,7 +53,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Reader:
 
 
 def ours(text: str) -> dict[str, Any]:
-    """What we make of a text."""
+    """The value of a text by our parser, or the refusal."""
     try:
         value = jsonc.parse(text)
     except jsonc.SyntaxMistakeError:

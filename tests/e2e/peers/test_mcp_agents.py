@@ -89,7 +89,7 @@ class AgentRun:
     trace: Path
 
     def run(self, prompt: str) -> Transcript:
-        """One prompt through it; each permission that is asked for is given once."""
+        """Sends one prompt through the chain; each permission that is asked for is given once."""
         return run_python_client(
             Plan(self.command, (prompt,), self.project, self.env, permission="allow_once")
         )
@@ -179,7 +179,7 @@ def opencode_env(model: MockMessages) -> dict[str, str]:
 
 
 def offered(kind: str) -> str:
-    """What the log says."""
+    """The line of the log that tells of the offer."""
     return f"MCP server `tools-demo` is offered to the agent by {kind}"
 
 

@@ -28,7 +28,7 @@ PAIRS = [(client, agent) for client in SDKS for agent in SDKS]
 
 @dataclass(frozen=True, slots=True)
 class SdkPair:
-    """One pair of SDKs with one chain between them."""
+    """A pair of SDKs with a chain between them."""
 
     client: str
     agent: str
@@ -72,7 +72,7 @@ class SdkPair:
 
 @pytest.fixture(params=PAIRS, ids="-".join)
 def rig(request: pytest.FixtureRequest, launch: Launch, tmp_path: Path) -> SdkPair:
-    """One pair of SDKs with `CHAIN` between them."""
+    """A pair of SDKs with `CHAIN` between them."""
     client, agent = request.param
     needs_node = "typescript" in (client, agent)
     node: NodePeers | None = request.getfixturevalue("node_peers") if needs_node else None

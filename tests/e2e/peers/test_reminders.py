@@ -64,4 +64,4 @@ def test_a_real_agent_sets_a_reminder(
 
 
 ALLOWED: Final = {"claudeCode": {"options": {"allowedTools": [name for name, _ in CALLS.values()]}}}
-"""What the agent may call without a question."""
+"""The tools that the agent may call without a question."""

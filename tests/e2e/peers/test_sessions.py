@@ -47,7 +47,7 @@ def opened(command: tuple[str, ...], env: dict[str, str], project: Path) -> Clie
 
 
 def said(client: Client) -> str:
-    """What the client was shown of the agent's words."""
+    """The agent's words that the client was shown."""
     found = [one["params"]["update"] for one in client.seen("session/update")]
     return "".join(
         one["content"]["text"] for one in found if one["sessionUpdate"] == "agent_message_chunk"

@@ -41,7 +41,7 @@ class McpClient:
         self._last = 0
 
     def send(self, frame: Json) -> None:
-        """One line."""
+        """Sends a line to the bridge."""
         whole = json.dumps({"jsonrpc": "2.0", **frame}).encode()
         self.rig.perform(self.rig.bridge.from_client(self.name, whole))
 
@@ -87,7 +87,7 @@ class McpClient:
         return [frame["params"] for frame in self.frames if frame.get("method") == method]
 
     def take(self, frame: Json, related: bytes | None) -> None:
-        """One line of the bridge's."""
+        """Takes a line of the bridge's."""
         assert frame.pop("jsonrpc") == "2.0"
         self.frames.append(frame)
         self.related.append(related)
@@ -115,16 +115,16 @@ class BridgeRig:
         found = msgspec.structs.replace(support or Support(), wanted=kind)
         self.bridge = Bridge(found, nonce="n", panels=panels, pins=pins, reaches=reaches)
         self.links: dict[str, list[Json]] = {}
-        """What the servers of open links got."""
+        """The messages that the servers of open links got."""
         self.reached: list[kinds.OpenLink] = []
         self.differs: list[kinds.Differs] = []
         self.component = Component(generation, self._from_component)
         self.generation = generation
         self.clients: dict[str, McpClient] = {}
         self.agent: list[Json] = []
-        """What the agent was sent."""
+        """The messages that the agent was sent."""
         self.upstream: list[Json] = []
-        """What went up and was not for the component."""
+        """The messages that went up and were not for the component."""
         self.wire: list[str] = []
         self.listeners: dict[str, str] = {}
         self.waits: list[kinds.Wait] = []
@@ -138,11 +138,11 @@ class BridgeRig:
     # -- the chain -----------------------------------------------------------------------------
 
     def down(self, frame: Json) -> None:
-        """One line to the agent, as the router writes it."""
+        """Sends a line to the agent, as the router writes it."""
         self.perform(self.bridge.to_agent(_line(frame)))
 
     def up(self, frame: Json) -> None:
-        """One line of the agent's."""
+        """Sends a line of the agent's."""
         self.perform(self.bridge.from_agent(_line(frame)))
 
     def request(self, method: str, params: Json) -> int:

@@ -33,7 +33,7 @@ _CHUNK: Final = 1 << 16
 
 
 class Editor:
-    """What all editors do.
+    """The part that all kinds of editors share.
 
     Attributes:
         ledger: What passed.
@@ -131,7 +131,7 @@ class Editor:
         raise NotImplementedError
 
     def story(self) -> str:
-        """What else there is, for a failing test."""
+        """More about the editor, for a failing test."""
         return ""
 
     def trouble(self) -> str:
@@ -163,7 +163,7 @@ class Pipe(Editor):
         self.chain.move(ready)
 
     def story(self) -> str:
-        """What the program wrote to standard error."""
+        """The text that the program wrote to standard error."""
         return self.chain.story()
 
     def trouble(self) -> str:
@@ -253,13 +253,13 @@ class Socket(Editor):
         self.request("session/load", params, loaded)
 
     def _refused(self, frame: Json) -> None:
-        """What it needs was refused: it tries again with another connection."""
+        """Tries again with another connection, as a request that it needs was refused."""
         self.refusals.append(frame["error"])
         self._cut(str(frame["error"].get("message")))
 
     @property
     def linked(self) -> bool:
-        """Whether it has a link, and its sessions."""
+        """Whether the editor has a link, and its sessions."""
         return self._socket is not None and not self._waiting and not self._then
 
     # -- frames ----------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ class Socket(Editor):
                 self.send(frame)
 
     def cut(self) -> None:
-        """Its network fails."""
+        """Has the editor's network fail."""
         self._cut("its network failed")
 
     def _cut(self, why: str) -> None:
@@ -440,7 +440,7 @@ class Crowd:
         return all(one.linked for one in self.editors if isinstance(one, Socket))
 
     def story(self) -> str:
-        """What there is to say about a failure."""
+        """The state of all editors, for a failing test."""
         waits = [f"{turn.session} {turn.n}: {turn.updates} updates" for turn in self.ledger.open]
         return "\n".join(
             [

@@ -1,7 +1,7 @@
-"""What clients of numbering agents may see: each request answered once, each update once and in
-order, and nothing of a life that is over (`tests.e2e.actors.numbering_agent`).
+"""The account of the clients of numbering agents: each request is answered once, each update comes
+once and in order, and nothing comes of a life that is over (`tests.e2e.actors.numbering_agent`).
 
-Pure bookkeeping: an editor reports what it sends and what comes.
+Pure bookkeeping: an editor reports the messages that it sends and gets.
 """
 
 import json
@@ -17,36 +17,36 @@ META: Final = "example.com/turn"
 
 @dataclass(slots=True)
 class Turn:
-    """One prompt."""
+    """A prompt."""
 
     session: str
     n: int
     life: str = ""
-    """Who answers it."""
+    """The life of the agent that answers the prompt."""
     updates: int = 0
     answers: int = 0
     error: Json | None = None
     left: bool = False
-    """Its client has lost the link, and cannot hear the answer."""
+    """Whether the client has lost the link, and cannot hear the answer."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it waits for its answer."""
+        """Whether the prompt waits for its answer."""
         return not self.answers and not self.left
 
 
 @dataclass(slots=True)
 class _Session:
-    """What the client of one session has seen."""
+    """The record of one session, as its client has seen it."""
 
     lives: list[str] = field(default_factory=list)
-    """Each once, in the order they came."""
+    """The lives that answered, each once, in the order in which they came."""
     turns: dict[int, Turn] = field(default_factory=dict)
     loading: bool = False
 
 
 class Ledger:
-    """What passes at one editor, or at many.
+    """The messages that pass at one editor, or at many.
 
     Attributes:
         faults: What must not be, in words.
@@ -174,7 +174,7 @@ class Ledger:
 
 
 def records(*folders: Path) -> list[Json]:
-    """What agents have on record."""
+    """The entries that agents wrote to their records."""
     return [
         json.loads(line)
         for folder in folders

@@ -16,7 +16,7 @@ from tests.harness.process.serving import Served
 Json = dict[str, Any]
 
 SERVES: Final = "serving the pool"
-"""What a worker writes once it takes rooms."""
+"""The text that a worker writes once it takes rooms."""
 DESK: Final = "desk"
 """Where the editors are, and the test itself."""
 
@@ -127,7 +127,7 @@ class Site:
         return found
 
     def machine(self, name: str) -> Machine:
-        """One of the machines."""
+        """The machine of this name."""
         return self.machines[name]
 
     # -- editors ---------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Site:
         return self.crowd.pipe(self.rig.run("connect", self.addresses))
 
     def editors(self) -> tuple[Editor, Editor]:
-        """One of each kind, each with two sessions."""
+        """An editor of each kind, each with two sessions."""
         both = self.socket(), self.connect()
         self.crowd.begin(sessions=2)
         return both
@@ -192,7 +192,7 @@ class Site:
 
     @property
     def errors(self) -> list[Json]:
-        """What prompts were answered with that have no result."""
+        """The errors with which prompts were answered."""
         return [turn.error for turn in self.crowd.ledger.turns if turn.error is not None]
 
     def verify(self) -> None:

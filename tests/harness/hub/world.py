@@ -55,7 +55,7 @@ class Peer:
         self.send(id=asked["id"], result=result)
 
     def take(self) -> list[Json]:
-        """What it has got since the last time."""
+        """The messages that came since the last call."""
         taken, self.seen, self.scopes = self.seen, [], []
         return taken
 
@@ -65,7 +65,7 @@ class Peer:
         return message
 
     def kinds(self) -> list[str]:
-        """What it has got since the last time: methods, kinds of updates, `result` or `error`."""
+        """The messages since the last call: methods, kinds of updates, `result` or `error`."""
         return [kind_of(message) for message in self.take()]
 
 
@@ -76,7 +76,7 @@ class Client(Peer):
         self.world.perform(self.world.hub.from_client(self.name, frame, self.world.now))
 
     def result(self, id_: int) -> Any:
-        """What a request was answered with: its result, or its error."""
+        """The answer to a request: its result, or its error."""
         (found,) = (one for one in self.seen if one.get("id") == id_ and "method" not in one)
         return found.get("result", found.get("error"))
 
@@ -200,7 +200,7 @@ class World:
 
 
 def kind_of(message: Json) -> str:
-    """What a message is, in a word."""
+    """The kind of a message, in a word."""
     if message.get("method") == "session/update":
         return str(message["params"]["update"]["sessionUpdate"])
     return str(message.get("method") or ("error" if "error" in message else "result"))

@@ -183,7 +183,7 @@ class Client:
         self.until(lambda: self.stderr.count(text) >= count, f"{text!r} on standard error")
 
     def story(self) -> str:
-        """What was said so far, for a failing test."""
+        """The talk so far, for a failing test."""
         last = b"\n  ".join(line[:300] for line in self.lines[-8:]).decode(errors="replace")
         return (
             f"\ncommand: {self.command}\nlast lines:\n  {last}\n"

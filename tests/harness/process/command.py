@@ -43,14 +43,15 @@ processes fail at it."""
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command came to; `err` without the lines about stages that last long."""
+    """The result of a command; `err` without the lines about stages that last long."""
 
     code: int
     out: str
     err: str
 
     def assert_error(self, code: int, *fragments: str) -> None:
-        """It failed in the one form errors have, with these words, and without a traceback."""
+        """Asserts an error in the one form that errors have, with these words, and without a
+        traceback."""
         assert "Traceback" not in self.err
         assert ERROR.search(self.err), self.err
         assert self.code == code, self.err
@@ -126,7 +127,8 @@ class Running:
             os.close(self.err)
 
     def text(self, stream: int) -> str:
-        """What `stream` has said so far; a terminal's line ends as they were written."""
+        """The output of `stream` so far; a terminal's line ends are given as the program wrote
+        them."""
         return self._texts[stream].decode(errors="replace").replace("\r\n", "\n")
 
     def wait_for(self, stream: int, wanted: str) -> None:

@@ -26,9 +26,9 @@ class Where(Enum):
     BEFORE = "before"
     """The message does not arrive."""
     WITHIN = "within"
-    """Half of it arrives."""
+    """Half of the message arrives."""
     AFTER = "after"
-    """It arrives, and nothing after it."""
+    """The message arrives, and nothing after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Cutter(Relay["_Pair"]):
 
 
 class _Pair:
-    """One link: the client's socket, the server's, and what passes between."""
+    """A link: the client's socket, the server's, and the bytes that pass between."""
 
     def __init__(
         self, cutter: Cutter, back: asyncio.StreamWriter, on: asyncio.StreamWriter
@@ -159,7 +159,7 @@ class _Pair:
 
 
 class _View:
-    """What the bytes of one direction say, once the messages in them are whole."""
+    """The text in the bytes of one direction, once its messages are whole."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -167,7 +167,8 @@ class _View:
         self._rest = b""
 
     def texts(self, data: bytes) -> tuple[bytes, int]:
-        """What the messages say that end in these bytes, and how much of it was there before."""
+        """The text of messages that end in these bytes, and the length of the part that was
+        known."""
         said = b""
         if self._frames is None:
             self._head += data

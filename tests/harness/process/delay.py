@@ -21,14 +21,14 @@ _CHUNK: Final = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """What a network does to what it carries."""
+    """The effects of a network on the bytes that it carries."""
 
     latency: float = 0.0
     """Seconds that each byte takes one way."""
     stalls: float = 0.0
-    """How probable it is that a chunk of at most 16 KiB gets lost, and is sent again."""
+    """The probability that a chunk of at most 16 KiB is lost, and sent again."""
     stall: float = 0.2
-    """Seconds until it is."""
+    """Seconds until a lost chunk is sent again."""
     holds: int = 1 << 18
     """Bytes that are on the way at once, in each direction of a link."""
     seed: int = 1
@@ -121,7 +121,7 @@ class _Pair:
 
 
 class _Way:
-    """One direction of a link: what is on its way, and when it arrives."""
+    """One direction of a link: the bytes on their way, and the times at which they arrive."""
 
     def __init__(
         self, proxy: Delay, source: asyncio.StreamReader, sink: asyncio.StreamWriter

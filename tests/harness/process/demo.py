@@ -43,14 +43,14 @@ _SENT: dict[str, type[BaseModel]] = {
 
 
 class Outcome(NamedTuple):
-    """What one prompt brought."""
+    """The outcome of one prompt."""
 
     response: Json
     """The frame that answered the request."""
     updates: list[Json]
     """The update objects of the turn, in order."""
     lines: list[bytes]
-    """Every line received meanwhile, as it was, junk and requests included."""
+    """Every line received meanwhile, raw, junk and requests included."""
 
     @property
     def text(self) -> str:

@@ -35,7 +35,7 @@ _MODULES: Final = ("conductor", "tests.harness.process.managed")
 _LOADED: Final = ("conductor.cli", "conductor.run", "conductor.spec", "conductor.record")
 """The packages whose modules are loaded, with all that these import."""
 _LAZY: Final = ("typer._adapters", "rich.console", "wasmtime", "uvloop", "tomlkit")
-"""What libraries, and functions of conductor, import at their first use."""
+"""Modules that libraries, and functions of conductor, import at their first use."""
 _AT_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "DYLD_", "MALLOC", "FORCE_", "PY_", "TERM")
 """Beginnings of the names of variables that count when a process starts."""
 
@@ -94,7 +94,7 @@ class Copy:
         self.pid = int(self._told.readline())
 
     def poll(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """The exit code of the process, once it has ended."""
         if self.returncode is None and select.select([self._line], [], [], 0)[0]:
             self.wait()
         return self.returncode

@@ -26,9 +26,9 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.policy = folder / "etc" / "conductor" / "policy.toml"
         self.opt = folder / "opt"
-        """What the administrator installs."""
+        """The folder of the programs that the administrator installs."""
         self.home = folder / "home"
-        """Of the user, who works there; others may write in it."""
+        """The home of the user, who works there; others may write in it."""
         for each in (self.policy.parent, self.opt, self.home):
             each.mkdir(parents=True)
             each.chmod(0o755)
@@ -56,7 +56,7 @@ class Machine:
         return conductor(stdin=stdin, cwd=self.home, env=self.env(**(env or {})), command=command)
 
     def prompt(self, *components: str) -> Ran:
-        """One turn with the prompt `hi`."""
+        """Runs one turn with the prompt `hi`."""
         return self.conductor("exec", *components, "-p", "hi")
 
     def refuses(self, ran: Ran, rule: str) -> None:

@@ -32,7 +32,7 @@ _PATIENCE: Final = 5.0
 
 
 class Node:
-    """One server. Its ports and its store stay the same over restarts.
+    """A server. Its ports and its store stay the same over restarts.
 
     Attributes:
         name: Its name in the cluster.
@@ -70,12 +70,12 @@ class Node:
 
     @property
     def configuration(self) -> str:
-        """Its configuration beyond ports and cluster."""
+        """The configuration of the server beyond ports and cluster."""
         return self._rest
 
     @property
     def running(self) -> bool:
-        """Whether it was started and not ended since."""
+        """Whether the server was started and not ended since."""
         return self._process is not None
 
     @property
@@ -145,7 +145,7 @@ class Node:
             self._process.send_signal(signal.SIGHUP)
 
     def ask(self, path: str) -> dict[str, Any]:
-        """What its monitor answers (`/varz`, `/connz?subs=1`, `/jsz` …); empty: nothing."""
+        """The answer of the server's monitor (`/varz`, `/connz?subs=1`, `/jsz` …); empty: none."""
         url = f"http://{self.host}:{self.watched}{path}"
         try:
             with urllib.request.urlopen(url, timeout=_PATIENCE) as answer:
@@ -158,7 +158,7 @@ class Node:
         return found
 
     def story(self) -> str:
-        """What it has written."""
+        """The text that the server has written."""
         return self.log.read_text(errors="replace")
 
     def _end(self, number: signal.Signals) -> None:
@@ -183,7 +183,7 @@ class PortTakenError(Exception):
 
 
 class Nats:
-    """One server, or a cluster.
+    """A server, or a cluster of servers.
 
     Args:
         folder: The folder of its files.
@@ -296,7 +296,7 @@ class Nats:
         raise AssertionError(f"nobody leads {stream or 'JetStream'}:\n{self.story()}")
 
     def story(self) -> str:
-        """What the servers have written."""
+        """The text that the servers have written."""
         return "\n".join(f"-- {node.name}\n{node.story()}" for node in self.nodes)
 
     def _place(self) -> None:

@@ -53,7 +53,7 @@ def supported() -> bool:
 
 
 class Machine:
-    """One machine of a world, with an address of its own.
+    """A machine of a world, with an address of its own.
 
     Attributes:
         name: What the test calls it.
@@ -68,7 +68,7 @@ class Machine:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[Self]:
-        """What this thread opens and starts meanwhile is on this machine."""
+        """Puts on this machine everything that the thread opens and starts meanwhile."""
         if self._namespace is None:
             yield self
             return
@@ -81,7 +81,7 @@ class Machine:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What stands before a command that runs on this machine."""
+        """The words in front of a command that runs on this machine."""
         if self._namespace is None:
             return ()
         return "nsenter", f"--net=/proc/{os.getpid()}/fd/{self._namespace}"
@@ -118,7 +118,7 @@ class Machine:
             _ip(*commands)
 
     def up(self) -> None:
-        """Its network is up."""
+        """Brings the network of the machine up."""
         self._ip("link set lo up", f"addr add {self.address}/24 dev eth0", "link set eth0 up")
 
     def close(self) -> None:

@@ -13,15 +13,15 @@ _RANGE: Final = range(10_000, 32_000)
 
 
 class Ports:
-    """What one test has, until it closes it."""
+    """The ports that one test holds, until it closes them."""
 
     def __init__(self) -> None:
         self._held: list[socket.socket] = []
         self._taken: set[tuple[str, int]] = set()
 
     def new(self, host: str) -> int:
-        """A port of an address that nobody has now. Of tests, no other one takes it; of other
-        programs, one may."""
+        """A port of an address that nobody has now. No other test takes the port; other programs
+        may."""
         while True:
             place = host, random.choice(_RANGE)  # noqa: S311 - no secret
             if place not in self._taken and self._takes(place):

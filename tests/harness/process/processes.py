@@ -63,7 +63,7 @@ class Kin:
         return list(self._held)
 
     def named(self, text: str) -> list[int]:
-        """Those whose command line holds `text`."""
+        """The processes whose command line holds `text`."""
         return [pid for pid in self._held if text in command_line(pid)]
 
     def hosts(self) -> list[int]:

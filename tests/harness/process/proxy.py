@@ -7,7 +7,7 @@ from typing import Self
 
 HOST = "chains.example"
 _WHOLE = re.compile(rb"(?<=[A-Z]) http://[^/ ]+/")
-"""What a request to a proxy names, and one to a server does not."""
+"""The beginning of a request to a proxy; a request to a server names no host there."""
 
 
 class Proxy:
@@ -31,7 +31,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Its address, as variables name it."""
+        """The address of the proxy, as variables name it."""
         return f"127.0.0.1:{self.port}"
 
     def _run(self) -> None:

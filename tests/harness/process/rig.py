@@ -49,7 +49,7 @@ DEMO: Final = (
 
 
 class Logged(NamedTuple):
-    """One frame in a component's log, raw."""
+    """A frame in a component's log, raw."""
 
     name: str
     link: str
@@ -139,7 +139,7 @@ class Rig:
         return json.dumps({"command": command[0], "args": command[1:], "name": name, **more})
 
     def actor(self, actor: str, *flags: str, name: str) -> str:
-        """One of the other programs in `actors`."""
+        """The command of another program in `actors`."""
         return self.program(sys.executable, "-m", f"tests.e2e.actors.{actor}", *flags, name=name)
 
     def lasting(self, *flags: str, **options: str) -> str:

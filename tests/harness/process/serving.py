@@ -66,7 +66,7 @@ class Served:
 
     @property
     def port(self) -> int:
-        """Its port."""
+        """The port of the server."""
         port = urlsplit(self.address).port
         assert port is not None
         return port
@@ -109,7 +109,7 @@ def served(rig: Rig, *arguments: str, **env: str) -> Served:
 
 
 class _Client:
-    """What all clients can do: one message at a time, answers by id."""
+    """The part that all clients share: one message at a time, answers by id."""
 
     def __init__(self) -> None:
         self.frames: list[Json] = []
@@ -302,7 +302,7 @@ class Http(_Client):
         self._came = threading.Event()
 
     def ask(self, method: str, body: bytes | None = None, **headers: str) -> Answer:
-        """One request."""
+        """Sends a request; the result is the answer."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         asking = http.client.HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE)
         asking.request(method, self._path, body, {**self.headers, **named})

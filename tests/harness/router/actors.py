@@ -33,7 +33,7 @@ class Form(NamedTuple):
     nested: bool = False
     echo: bool = False
     unknown_role: str = "refuse"
-    """What it does with a role request of another generation: refuse, forward, exit."""
+    """The reaction to a role request of another generation: refuse, forward, exit."""
     wraps_cancel: bool = False
 
 
@@ -263,11 +263,11 @@ class Stage:
         self.log: list[str] = []
         self.effects: list[Effect] = []
         self.wakes: list[Wake] = []
-        """What was asked to be woken for; no time passes here by itself."""
+        """The wakes that the router asked for; no time passes here by itself."""
         self.client: list[Json] = []
-        """What the upstream peer was told."""
+        """The messages that the upstream peer was sent."""
         self.lines: list[bytes] = []
-        """The same as it was written."""
+        """The same messages as they were written."""
         self._queue: deque[tuple[str, bytes]] = deque()
         self._perform(router.start())
         self._play()
@@ -377,7 +377,8 @@ CANCEL: Final[Json] = {"jsonrpc": "2.0", "method": "$/cancel_request", "params":
 
 
 def conversation(stage: Stage) -> list[Json]:
-    """One of everything; what the client was told, its ids made comparable."""
+    """Plays each kind of message once; the result is what the client was told, with comparable
+    ids."""
     told = stage.say(INITIALIZE) + stage.say(NEW)
     asked = stage.say(PROMPT)
     told += asked

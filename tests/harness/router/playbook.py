@@ -49,13 +49,13 @@ class Playbook:
     def __init__(self, router: Router) -> None:
         self.router = router
         self.values: dict[str, Any] = {}
-        """What the holes were filled with."""
+        """The values that filled the holes."""
         self.wakes: list[Wake] = []
         self.held: list[str | None] = []
         self.reached: list[Reached] = []
-        """Wakes that were asked for and have not come."""
+        """Wakes that the router asked for and that have not come."""
         self.effects: list[Effect] = []
-        """What followed the last step and is not asserted yet."""
+        """The effects of the last step that are not asserted yet."""
         self._log: list[str] = []
         self._over = True
 
@@ -90,8 +90,8 @@ class Playbook:
         return self
 
     def _apart(self, effects: Iterable[Effect]) -> list[Effect]:
-        """What follows without the wakes that were asked for, which `wake` plays, and without what
-        is for an audit alone."""
+        """The effects to assert: without the wakes, which `wake` plays, and without the effects
+        that are for an audit alone."""
         effects = list(effects)
         self.reached += [one for one in effects if isinstance(one, Reached)]
         self.wakes += [one for one in effects if isinstance(one, Wake)]

@@ -24,7 +24,7 @@ DOWN: Final = (
     PROMPT, PROMPT, "session/load", "session/list", "session/set_mode", "session/close", STOP,
     STOP, CANCEL, "providers/list", "session/new", "mcp/message", "_x", "session/odd",
 )  # fmt: skip
-"""What clients say: methods, some of them more often."""
+"""The methods that clients send, some of them more often."""
 
 UP: Final = (
     "session/update[agent_message_chunk]", "session/update[agent_message_chunk]",
@@ -34,7 +34,7 @@ UP: Final = (
     "session/update[*]", "session/update", PERMISSION, "fs/read_text_file", "mcp/connect", CANCEL,
     "_y",
 )  # fmt: skip
-"""What agents say: methods, and kinds of updates."""
+"""The methods and kinds of updates that agents send."""
 
 TOLD: Final = frozenset({STOP, CANCEL})
 """Methods that are never requests; `_x` and `_y` are either."""
@@ -60,7 +60,7 @@ def asks(key: str, *, either: bool) -> bool:
 
 
 class Item(NamedTuple):
-    """What one end said to the other: a request, a notification or an answer."""
+    """A message from one end to the other: a request, a notification or an answer."""
 
     kind: str
     key: str
@@ -129,11 +129,11 @@ class End:
         self.answers: Counter[int] = Counter()
         self.cancels: Counter[int] = Counter()
         self.asked: dict[int, Item] = {}
-        """What it was asked, by id."""
+        """The requests that the end got, by id."""
         self.answered: dict[int, tuple[bytes, bytes]] = {}
-        """What it answered to that."""
+        """The answers of the end to these requests."""
         self.ids: Counter[object] = Counter()
-        """How often it was asked under an id that it has not answered."""
+        """The requests under an id that the end has not answered, counted by id."""
         self._slow = slow
         self._later: list[tuple[Json, bytes]] = []
         self._last = 0

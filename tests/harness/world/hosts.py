@@ -52,7 +52,7 @@ class TapeGuest:
         return self._tape.pop(0) % below if self._tape else 0
 
     def hear(self, lines: Iterable[bytes]) -> list[bytes]:
-        """One delivery; what it says to that."""
+        """Takes one delivery; the result is the host's lines."""
         before, self._later = self._later, []
         said = [one for line in lines for one in self._one(chr(line[0]), json.loads(line[1:]))]
         return said + before
@@ -133,7 +133,7 @@ class AskingAgent:
         self._prompts: dict[int, Json] = {}
 
     def hear(self, line: bytes) -> Iterator[Json]:
-        """What it says to a line."""
+        """The messages of the program after a line."""
         message = json.loads(line)
         if message.get("method") == "session/prompt":
             session = message.get("params", {}).get("sessionId")

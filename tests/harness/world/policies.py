@@ -145,5 +145,5 @@ def may_originate(policy: Policy | None, item: Item, sender: str) -> bool:
 
 
 def overtakes(item: Item) -> bool:
-    """Whether it waits for nothing: what cancels turns reaches the agent at once."""
+    """Whether the message waits for nothing: a cancellation of turns reaches the agent at once."""
     return item.kind != "answer" and item.key == STOP

@@ -59,7 +59,7 @@ Key = tuple[str, str]
 
 
 class Weather(NamedTuple):
-    """What a storm may have beside guests that are policed or trusted."""
+    """The features that a storm may have beside guests that are policed or trusted."""
 
     version: int = 1
     programs: bool = False
@@ -75,7 +75,7 @@ class Weather(NamedTuple):
     ports: bool = False
     """Two peer agents beside the chain."""
     moves: bool = False
-    """They are further agents of the chain: sessions may go on with them."""
+    """The peer agents are further agents of the chain: sessions may move to them."""
     revived: bool = False
     """The agent may be started again."""
     limited: bool = False
@@ -96,7 +96,7 @@ class Asked:
 
 
 class Node:
-    """What one peer knows of itself: a component, a guest in a host, or an end."""
+    """The state of one peer: a component, a guest in a host, or an end."""
 
     def __init__(self, name: str, drawn: Drawn | None = None, host: Host | None = None) -> None:
         self.name = name
@@ -106,25 +106,25 @@ class Node:
         """Lines as a guest gets them: a side and a message; at an end all are on side `p`."""
         self.given: dict[Key, Asked] = {}
         self.asked: dict[Key, list[Key | None]] = {}
-        """Its open requests, and of which each is passed on."""
+        """The peer's open requests, each with the requests of which it is passed on."""
         self.heard: Counter[int] = Counter()
         self.past: list[tuple[Key, Asked]] = []
-        """Requests that it has answered, the latest last."""
+        """Requests that the peer has answered, the latest last."""
         self.last = 0
         self.turns: list[str] = []
         self.sessions: list[str] = []
-        """Those that it has opened; the agent: in which it was prompted."""
+        """The sessions that the peer has opened; of the agent: those in which it was prompted."""
         self.digests: list[str] = []
-        """Of the texts that it has references to."""
+        """The digests of the texts to which the peer has references."""
         self.says: list[bytes] = []
-        """A guest in a host: what it returns of its next delivery."""
+        """The lines that a guest in a host returns of its next delivery."""
         self.program: Program | None = None
         if drawn is not None and drawn.kind != "channel":
             self.program = Program(name, drawn.kind, keeps=drawn.keeps, inside=self._hears)
 
     @property
     def is_end(self) -> bool:
-        """Whether it is the client, the agent or a peer agent."""
+        """Whether the peer is the client, the agent or a peer agent."""
         return self.drawn is None
 
     def _hears(self, lines: Sequence[bytes]) -> Iterator[bytes]:
@@ -133,7 +133,7 @@ class Node:
 
 
 class Storm:
-    """One router, and all around it. `cast`: a seed for each component."""
+    """A router with all its peers. `cast`: a seed for each component."""
 
     def __init__(self, cast: Sequence[int], weather: Weather = CALM, salt: int = 0) -> None:
         self.weather = weather
@@ -306,7 +306,7 @@ class Storm:
             self.perform(self.router.receive(name, line))
 
     def _wire_name(self, name: str) -> str:
-        """What the router calls a peer."""
+        """The name by which the router calls a peer."""
         return newcomer(name) if name in self._joining else name
 
     _joining: frozenset[str] = frozenset()
@@ -485,7 +485,7 @@ class Storm:
         self.from_host(host, host.feed(lines))
 
     def from_host(self, host: Host, lines: Iterable[bytes]) -> None:
-        """What a host has written comes in."""
+        """Routes the lines that a host has written."""
         for line in lines:
             if self.hosts.get(host.name) is host:
                 self.perform(self.router.receive(host.name, line))

@@ -21,15 +21,15 @@ class Drawn(NamedTuple):
 
     component: Component
     kind: str
-    """Its dialect; guests speak `channel`."""
+    """The dialect of the component; guests speak `channel`."""
     keeps: bool
     """Whether a program keeps the ids of what it passes on; else its library chooses them."""
     hosted: bool
-    """Whether it is a guest in a host, where there are hosts."""
+    """Whether the component is a guest in a host, where there are hosts."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the component."""
         return self.component.name
 
     def beside(self, ports: dict[str, bool], agents: dict[str, str]) -> Component:

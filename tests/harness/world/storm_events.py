@@ -1,4 +1,4 @@
-"""What happens in a storm, step by step, and the calm after it."""
+"""The events of a storm, step by step, and the calm after them."""
 
 import json
 from collections.abc import Callable
@@ -59,7 +59,7 @@ def wake(storm: Storm, guest: Node | None) -> None:
 
 
 def wake_again(storm: Storm, guest: Node | None) -> None:
-    """One that has come comes again."""
+    """A wake that has come comes again."""
     if storm.woken:
         storm.perform(storm.router.woken(storm.rng.choice(storm.woken)))
 
@@ -77,12 +77,12 @@ def leave(storm: Storm, guest: Node | None) -> None:
 
 
 def _plain(guest: Node) -> bool:
-    """Whether it has one connection, and so may end without the chain."""
+    """Whether the component has one connection, and so may end without the chain."""
     return guest.drawn is not None and guest.drawn.kind != "scp"
 
 
 def come_back(storm: Storm, guest: Node | None) -> None:
-    """One that was to be started again is."""
+    """A component that was to be started again comes back."""
     if storm.away:
         storm.comes_back(storm.rng.choice(sorted(storm.away)))
 
@@ -129,7 +129,7 @@ def hold(storm: Storm, guest: Node | None) -> None:
 
 
 def release(storm: Storm, guest: Node | None) -> None:
-    """They wait no longer."""
+    """A hold ends: the messages wait no longer."""
     if storm.holds:
         storm.holds -= 1
         storm.perform(storm.router.release())
@@ -261,7 +261,7 @@ def babble(storm: Storm, guest: Node | None) -> None:
 
 
 def serve(storm: Storm, guest: Node | None) -> None:
-    """What was called is performed."""
+    """Performs the calls of services."""
     calls, storm.calls = storm.calls, []
     for one in calls:
         match one:
@@ -279,7 +279,7 @@ def serve(storm: Storm, guest: Node | None) -> None:
 
 
 def relay(storm: Storm, host: str, token: int, params: bytes | None) -> None:
-    """What a host relays is performed."""
+    """Performs a call that a host relays."""
     relayed = msgspec.json.decode(params or b"{}", type=Relayed)
     if relayed.method in ("turn/begin", "turn/end", "rebind"):
         raw = bytes(relayed.params)

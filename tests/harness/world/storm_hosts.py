@@ -55,7 +55,7 @@ class PlayedGuest:
         self.name = name
         self.dead = False
         self.dies = False
-        """Whether it ends with the next delivery."""
+        """Whether the guest ends with the next delivery."""
         self.plays: Plays = lambda lines: []
 
     def instantiate(self, name: str) -> PlayedGuest:
@@ -65,11 +65,11 @@ class PlayedGuest:
         return self
 
     def start(self, data: bytes) -> bytes:
-        """It says nothing at first."""
+        """The guest says nothing at first."""
         return data[:0]
 
     def close(self) -> None:
-        """It is freed."""
+        """The guest is freed."""
         self.dead = True
 
     def deliver(self, data: bytes) -> bytes:
@@ -118,12 +118,12 @@ class Host:
         self.guests[name].plays = plays
 
     def start(self) -> list[bytes]:
-        """It starts; what it writes."""
+        """Starts the host; the result is its lines."""
         self.segment.start()
         return self._settled()
 
     def feed(self, lines: list[bytes]) -> list[bytes]:
-        """It reads lines; what it writes."""
+        """Has the host read lines; the result is its lines."""
         self.segment.feed(lines)
         return self._settled()
 
@@ -134,7 +134,7 @@ class Host:
         return self._settled()
 
     def pauses(self, names: Sequence[str]) -> list[bytes]:
-        """Its parent has these guests paused; what it writes."""
+        """Has the host's parent pause these guests; the result is the host's lines."""
         params = {"component": "", "method": "paused", "params": list(names)}
         message = {"jsonrpc": "2.0", "method": "paused", "params": params}
         return self.feed([b"c" + dump(message)])
@@ -170,7 +170,8 @@ def _spec(guest: Component, *, inside: bool) -> GuestSpec:
 
 
 def _union(policies: Sequence[Policy | None]) -> Policy | None:
-    """What no guest may see does not go to a host none of whose guests hears the agent."""
+    """The policy of a host: the rules of its guests, as no guest of them hears the agent; else
+    None."""
     held = [
         one for one in policies if one is not None and not one.hears and not one.grants.sessions
     ]

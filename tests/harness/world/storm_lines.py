@@ -1,4 +1,5 @@
-"""What peers of a storm say of their own, answer, and make of what they pass on."""
+"""The lines of peers in a storm: their own, their answers, and their changes of others'
+messages."""
 
 import json
 from collections.abc import Iterable
@@ -27,9 +28,9 @@ PLAIN_UP: Final = (
     *["session/update[agent_message_chunk]"] * 9, "session/update[agent_thought_chunk]",
     "session/update[tool_call]", "session/update[plan]", "session/update[state_update]", PERMISSION,
 )  # fmt: skip
-"""What is said where hardly anything goes wrong."""
+"""The lines of a storm where hardly anything goes wrong."""
 OF_COMPONENTS: Final = (PROMPT, PROMPT, "session/new", "session/fork", "session/close", STOP)
-"""What components say of their own."""
+"""The requests that components send of their own."""
 SESSIONS: Final = ("S", "S", "S", "S", "T", "", None)
 ODD_ANSWERS: Final[tuple[Json, ...]] = (
     {"error": {"code": 1, "message": "no"}},
@@ -60,7 +61,7 @@ ODD_LINES: Final = (
 
 
 def result_of(method: str, params: object, version: int) -> object:
-    """What an end answers to a request."""
+    """The answer of an end to a request."""
     held = params if isinstance(params, dict) else {}
     match method:
         case "initialize" | "proxy/initialize":
@@ -93,7 +94,7 @@ def result_of(method: str, params: object, version: int) -> object:
 
 
 def changed_params(rng: Random, method: str, params: object) -> object:
-    """What a component makes of params."""
+    """The params after a component's change."""
     if not isinstance(params, dict):
         return {"changed": 1}
     match rng.randrange(5):
@@ -107,7 +108,7 @@ def changed_params(rng: Random, method: str, params: object) -> object:
 
 
 def changed_answer(rng: Random, method: str, answer: Json) -> Json:
-    """What a component makes of an answer."""
+    """The answer after a component's change."""
     result = answer.get("result")
     match rng.randrange(4):
         case 0 if isinstance(result, dict):
@@ -131,7 +132,7 @@ def said_by(
     down: bool,
     plain: bool = False,
 ) -> list[Json]:
-    """What somebody says of its own; a request under the id True gets a new one."""
+    """The messages of a peer's own; a request under the id True gets a new id."""
     most = (PLAIN_DOWN, PLAIN_UP) if plain else (DOWN, UP)
     key = rng.choice(most[not down])
     of_component = name not in ("client", "agent")

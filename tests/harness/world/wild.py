@@ -23,7 +23,7 @@ UPWARDS: Final = (
     "agent_message_chunk", "agent_message_chunk", "tool_call", "state_update",
     "available_commands_update", "odd", PERMISSION, "fs/read_text_file", "mcp/connect", "_y",
 )  # fmt: skip
-"""What it sends of its own, to either side."""
+"""The methods that a guest sends of its own, to either side."""
 
 
 class Tape:
@@ -49,15 +49,15 @@ class Wild:
         self._later: list[list[bytes]] = []
         self._passed: dict[tuple[str, object], bytes] = {}
         self.asked: Counter[tuple[str, object]] = Counter()
-        """Its requests, passed on or its own, by side and id."""
+        """The guest's requests, passed on or its own, by side and id."""
         self.answers: Counter[tuple[str, object]] = Counter()
         self.refused = 0
-        """How often it was told that what it said was none, or under an id in use."""
+        """The times that the guest was told of a bad message, or of an id in use."""
         self.given: dict[object, str] = {}
-        """Requests that it was given and has not answered: their side, by id."""
+        """The requests that the guest was given and has not answered: their side, by id."""
 
     def hear(self, lines: Sequence[bytes]) -> Iterator[bytes]:
-        """What it says to one delivery."""
+        """The messages of the guest after one delivery."""
         for said in self._say(lines):
             if b'"id":' in said and said[1:2] != b"[":
                 side, message = chr(said[0]), json.loads(said[1:])
@@ -230,7 +230,7 @@ class Wild:
             yield from self._forward(side, message, line)
 
     def junk(self, side: str, message: Json, line: bytes) -> Iterator[bytes]:
-        """What is no message."""
+        """Lines that are no messages."""
         lines = [b"{", b"x", b"s[]", b'p{"jsonrpc":"2.0"}', b's[{"jsonrpc":"2.0","method":"_x"}]']
         yield lines[self.tape.next(len(lines))]
         yield from self._forward(side, message, line)
@@ -285,14 +285,14 @@ class Program:
         self._name, self._kind, self._keeps = name, kind, keeps
         self._form = FORMS.get(kind)
         self._asked: dict[tuple[str, object], tuple[str, object]] = {}
-        """What it has asked, by connection and id: the side, and the guest's id."""
+        """The requests of the program, by connection and id: the side, and the guest's id."""
         self._given: dict[object, str] = {}
         self._last = 0
         self._launch: object = None
         self._offered: Json = {}
 
     def hear(self, peer: str, line: bytes) -> Iterator[Said]:
-        """What it says to a line of a connection."""
+        """The messages of the program after a line of a connection."""
         message = json.loads(line)
         if self._form is None:
             yield from self._launching(peer, line, message)

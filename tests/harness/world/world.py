@@ -35,13 +35,13 @@ ENDLESS: Final = 10_000
 
 
 class Cast(NamedTuple):
-    """One component of a chain: who plays it, under which policy."""
+    """A component of a chain: its behaviour and its policy."""
 
     policy: Policy | None
-    """None: it is trusted."""
+    """None: the component is trusted."""
     tape: Sequence[int] = ()
     kind: str = "channel"
-    """Its dialect; guests speak `channel`."""
+    """The dialect of the component; guests speak `channel`."""
     keeps: bool = True
     """Whether a program keeps the ids of what it passes on; else its library chooses them."""
 
@@ -53,7 +53,7 @@ class Mishap(NamedTuple):
     which: int
     returns: bool
     tape: tuple[int, ...]
-    """What it does when it has returned."""
+    """The decisions of the component after its return."""
 
 
 class World:
@@ -91,7 +91,7 @@ class World:
         self.unanswered: Counter[str] = Counter()
         """The components' requests without an answer while they were there …"""
         self.open = (0, 0)
-        """… and how many of the client's and the agent's had none."""
+        """… and the numbers of the client's and of the agent's requests without an answer."""
         self.lines: list[tuple[str, bytes]] = []
         """Everything that anybody was sent."""
         self._outboxes: dict[str, list[bytes]] = {}

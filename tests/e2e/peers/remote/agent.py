@@ -13,13 +13,13 @@ WORDS: dict[str, Any] = json.loads(sys.argv[1])
 
 
 def send(**message: object) -> None:
-    """One message, in one write."""
+    """Sends one message, in one write."""
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 def say(session: str, text: str, kind: str = "agent_message_chunk") -> None:
-    """One update with a text."""
+    """Sends one update with a text."""
     update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
     send(method="session/update", params={"sessionId": session, "update": update})
 

@@ -37,7 +37,7 @@ PAIRS: Final = (
 
 
 class MissingError(Exception):
-    """This machine lacks a peer; the argument says which, and what installs it."""
+    """This machine lacks a peer; the argument names the peer, and how to install it."""
 
 
 @dataclass(frozen=True, slots=True)

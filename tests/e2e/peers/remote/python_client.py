@@ -27,7 +27,7 @@ class AllowingClient:
         """Nothing to do."""
 
     async def session_update(self, **_: object) -> None:
-        """What comes is taken off the wire."""
+        """Takes the update off the wire."""
 
     async def request_permission(
         self, options: list[PermissionOption], **_: object

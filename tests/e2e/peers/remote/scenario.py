@@ -1,4 +1,5 @@
-"""What a pair plays: a prompt with five updates and a permission, in a new or a loaded session."""
+"""The scenario of a pair: a prompt with five updates and a permission, in a new or a loaded
+session."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ WORDS: Final[dict[str, Any]] = {
         ["agent_message_chunk", "останнє"],
     ],
 }
-"""What the agents say; after the permission they say which option was chosen."""
+"""The texts of the agents; after the permission they name the option that was chosen."""
 
 _TEXTS: Final = (*WORDS["before"], *WORDS["after"], WORDS["option"])
 _REPLAYED: Final = tuple(text for _, text in WORDS["replayed"])
@@ -36,7 +37,8 @@ _REPLAYED: Final = tuple(text for _, text in WORDS["replayed"])
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a client saw of a scenario: texts in the order of the wire, or why it came to no end."""
+    """The account of a client: texts in the order of the wire, or the reason for which there is no
+    end."""
 
     replayed: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
@@ -53,22 +55,22 @@ class Seen:
 
 
 def expected(kind: Kind) -> Seen:
-    """What a client sees where everything works."""
+    """The account of a client where everything works."""
     return Seen(_REPLAYED if kind == "load" else (), _TEXTS, "end_turn")
 
 
 def words() -> str:
-    """What the agents say, as an argument of their programs."""
+    """The texts of the agents, as an argument of their programs."""
     return json.dumps(WORDS)
 
 
 def plan(kind: Kind) -> str:
-    """What a client does, as an argument of its program."""
+    """The steps of a client, as an argument of its program."""
     return json.dumps({"load": KEPT if kind == "load" else None, "prompt": PROMPT})
 
 
 def outcome(seen: Seen, kind: Kind) -> str:
-    """What became of a scenario, in the words of the table.
+    """The outcome of a scenario, in the words of the table.
 
     Over HTTP the answer to `session/load` and the replay may come on two streams without an order
     between them: where the client got the answer first, the replay stands among the texts after it.

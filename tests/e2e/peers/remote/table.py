@@ -30,7 +30,7 @@ def drawn(cells: Cells) -> str:
 
 
 def written() -> Cells:
-    """What the page says."""
+    """The cells of the table on the page."""
     found = _TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert found is not None, f"{PAGE} has no such table"
     cells: Cells = {}
