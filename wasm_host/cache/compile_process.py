@@ -27,9 +27,9 @@ from typing import IO, TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
-from wasm_host.binary import CORE_VERSION, Reader, bare, parts
 from wasm_host.engine import compiler_for
 from wasm_host.errors import LoadError, cause, over
+from wasm_host.format import CORE_VERSION, Reader, bare, parts
 from wasm_host.harden import isolated_python
 from wasm_host.harden.kernel import LINUX, thread_count
 from wasm_host.limits import Limits
