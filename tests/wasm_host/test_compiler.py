@@ -13,8 +13,9 @@ import pytest
 import wasm_host
 from tests.wasm_host import cages
 from tests.wasm_host.support import CARRIERS, GUESTS, Carrier, assemble, core, wasm
-from wasm_host import LoadError, binary
+from wasm_host import LoadError
 from wasm_host.cache import compile_process, store
+from wasm_host.format import bare, parts
 from wasm_host.harden import kernel
 from wasm_host.limits import Limits
 
@@ -425,11 +426,11 @@ def test_names_that_strangers_give_never_reach_the_engine(loader: Loader) -> Non
 @pytest.mark.parametrize("file", sorted({one.file for one in CARRIERS}))
 def test_what_is_compiled_has_no_custom_sections(file: str) -> None:
     data = wasm(GUESTS / file)
-    bare = binary.bare(data)
-    found = [sections for _, sections in binary.parts(bare, Limits())]
-    assert len(found) == len(list(binary.parts(data, Limits())))
+    stripped = bare(data)
+    found = [sections for _, sections in parts(stripped, Limits())]
+    assert len(found) == len(list(parts(data, Limits())))
     assert all(code for sections in found for code, _ in sections)
-    assert binary.bare(bare) == bare
+    assert bare(stripped) == stripped
 
 
 def test_what_compiling_makes_of_a_few_bytes_is_bounded(loader: Loader) -> None:
