@@ -61,6 +61,7 @@ class HttpTransport:
         self._leaving: asyncio.Task[None] | None = None
         """The task that tells the server that this connection is done."""
         self._finished = self._ended = False
+        self._hint = "check the address, and the network"
 
     # -- the contract of transports ------------------------------------------------------------
 
@@ -191,6 +192,7 @@ class HttpTransport:
                 counts = bool(client.named(answer.headers, wire.NUMBER))
                 said = await _read(answer, self._limit if is_opening else _BODY)
         except ConductorError as error:  # of a token that is gone, or of a proxy
+            self._hint = error.hint or self._hint
             actions = self._rules.failed(post, error.text)
         except client.FAILED as error:
             actions = self._rules.failed(post, self._why(error))
@@ -285,7 +287,7 @@ class HttpTransport:
             return
         self._ended = True
         data: dict[str, object] = {"address": str(self._address)}
-        hint = "check the address, and the network"
+        hint = self._hint
         if status == 404 and self._rules.connection_id:
             text, hint = f"is lost: {failures.FORGOTTEN}", failures.FORGOTTEN_HINT
             data["status"] = status

@@ -209,3 +209,16 @@ async def test_chunks_of_one_byte_leave_others_their_turns() -> None:
                 before, most = turns, max(most, seen)
         other.cancel()
     assert most <= in_pieces._MOST // len(b"1\r\n:\r\n") + 1
+
+
+async def test_a_bad_proxy_of_https_is_named_with_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://here:1")
+    monkeypatch.setenv("NO_PROXY", "")
+    transport, events = HttpTransport(parse("https://example.invalid")), Recorder()
+    await transport.open(events)
+    transport.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}\n')
+    await events.until(lambda: bool(events.ends))
+    assert "HTTPS_PROXY" in events.ends[0].hint
+    await transport.close(0)
