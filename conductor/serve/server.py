@@ -309,7 +309,10 @@ class Server:
                 if os.path.samestat(os.stat(path), status):
                     os.unlink(path)
         for room in self._rooms.values():
+            is_late = bool(room.open_turns)
             room.close(Farewell.LEAVING)
+            if is_late:  # its turns have had their time: nothing is waited for any more
+                room.stop()
         running = [chain.task for room in self._rooms.values() for chain in room.running]
         if running:
             _, left = await asyncio.wait(running, timeout=_END)
