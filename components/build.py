@@ -166,7 +166,7 @@ def write(component: Component, module: bytes) -> None:
 
 
 def check(component: Component, module: bytes) -> None:
-    """Compare what is committed with what was just built.
+    """Compare the committed module with the module that was just built.
 
     Raises:
         BuildError: the binary or the recorded digest differs.

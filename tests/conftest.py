@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis draws, the guest of Python proxies, the rig of chains."""
+"""Fixtures of all tests: Hypothesis's profile, the guest of Python proxies, the rig of chains."""
 
 import asyncio
 import fcntl
@@ -106,8 +106,8 @@ def _user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What runs Python proxies, built and compiled into the user's cache, so that no test has to
-    wait for that, or sees a report of it."""
+    """The guest that runs Python proxies, built and compiled into the user's cache, so that no test
+    has to wait for the guest, or sees a report of it."""
     import wasm_host
     from conductor.spec.paths import compiled_modules
     from conductor.spec.python_guest import scripts

@@ -21,5 +21,5 @@ DEADLINE: Final = 90.0
 
 
 def checkout_environment(**extra: str) -> dict[str, str]:
-    """This process's environment with the checkout on PYTHONPATH, and `extra`."""
+    """The environment of this process with the checkout on PYTHONPATH, and `extra`."""
     return {**os.environ, "PYTHONPATH": str(ROOT), **extra}

@@ -76,7 +76,7 @@ class Place:
         self.folder.joinpath(f"{name}.py").write_text(f"VALUE = {value}\n{more}")
 
     def run(self, *arguments: str, program: tuple[str, ...] = (), **environment: str) -> Any:
-        """What the program says of its modules."""
+        """The program's report on its modules."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         done = subprocess.run(
             [sys.executable, *(program or [str(self.program)]), *arguments],
@@ -304,7 +304,7 @@ def test_code_of_ours_keeps_the_line_of_each_instruction() -> None:
 
 
 def test_modules_of_email_are_loaded_beside_kept_ones(place: Place) -> None:
-    """They make docstrings of some functions from those of others."""
+    """Modules of `email` make docstrings of some functions from those of others."""
     place.module("alone", 1, "import email.message\ndef where(): return 0\n")
     place.run()
     place.module("alone", 2, "import email.policy\ndef where(): return 0\n")

@@ -23,7 +23,7 @@ from tests.places import ROOT
 FORGED: Final = (
     "x\nerror: conductor: your licence has expired\r\nhint: pay at y\u202e\u200b\U000e0041\x1b[2J"
 )
-"""What somebody else says, who would like to be taken for us."""
+"""Text of a stranger who wants it to be taken for conductor's own."""
 
 
 def assert_harmless(text: str) -> None:

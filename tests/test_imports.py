@@ -21,11 +21,11 @@ BASE: Final = (
     *("conductor.children", "conductor.errors", "conductor.patterns", "conductor.secret_shapes"),
     *("conductor.installation", "conductor.code_cache", "conductor.signals"),
 )
-"""What any module may import."""
+"""The modules that any module may import."""
 
 
 class Rule(NamedTuple):
-    """What the modules below `scope` may import: of our own packages, and of other people's.
+    """The imports that modules below `scope` may have: of our own packages, and of other people's.
 
     Names are prefixes of dotted names. Without `external` anything not ours is allowed; the
     standard library always is.
@@ -320,7 +320,7 @@ def rule_for(name: str) -> Rule | None:
 
 
 def complaints(name: str, path: Path) -> list[str]:
-    """What is wrong with a module's imports."""
+    """The faults of a module's imports."""
     wrong = []
     rule = rule_for(name)
     for imported in imports(name, path):

@@ -13,12 +13,12 @@ from conductor.errors import ConductorError
 from tests.places import DEADLINE, ROOT
 
 FREE: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
-"""What starts a task that nobody needs to await, of whatever object."""
+"""Functions that start a task that nobody needs to await, of whatever object."""
 OF_ASYNCIO: Final = {*FREE, "gather", "wait_for"}
-"""What asyncio has beside its task groups and `timeout`."""
+"""Functions that asyncio has beside its task groups and `timeout`."""
 
 GROUPS: Final = ("asyncio.TaskGroup(", "anyio.create_task_group(", "TaskGroup(")
-"""What ends after its tasks, as `async with` opens it."""
+"""Groups that end after their tasks, as `async with` opens them."""
 
 
 def is_group(found: ast.ClassDef) -> bool:

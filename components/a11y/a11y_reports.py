@@ -58,7 +58,7 @@ class Finding:
     """Where the checker's makers explain the rule."""
     elements: list[Element] = field(default_factory=list)
     places: list[tuple[Place, str]] = field(default_factory=list)
-    """In files, with what the checker says of each."""
+    """The places in files, with the checker's words about each."""
 
 
 @dataclass
@@ -98,7 +98,7 @@ def read(output: str) -> Report:
 
 
 def _json(output: str) -> Any:
-    """The JSON in an output, behind lines that a package manager puts before it."""
+    """The JSON in an output, after lines that a package manager puts in front."""
     for begin in itertools.islice(re.finditer(r"^[\[{]", output, re.MULTILINE), 3):
         with contextlib.suppress(ValueError, RecursionError):
             return json.JSONDecoder().raw_decode(output, begin.start())[0]

@@ -9,10 +9,10 @@ ENDINGS = (
     *("html", "jsx", "tsx", "js", "vue", "svelte"),
     *("astro", "hbs", "ejs", "erb", "php", "twig"),
 )
-"""Of files in which elements are written."""
+"""Endings of files in which elements are written."""
 
 BUILT = frozenset({"node_modules", "vendor", "target", "dist", "build", "out", "coverage"})
-"""Folders of what is not written by hand."""
+"""Folders of files that nobody writes by hand."""
 
 _OPENING = re.compile(r"<([a-zA-Z][\w-]*)([^<>]*)>?([^<]*)")
 _ATTRIBUTE = re.compile(r"""([\w:@.-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")

@@ -24,7 +24,7 @@ LARGEST = 256 * 1024
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     most: int = 10
     places: int = 5

@@ -1,4 +1,4 @@
-"""The success criteria of WCAG 2.2: the name, the level, and what each asks for."""
+"""The success criteria of WCAG 2.2: the name, the level, and the demand of each."""
 
 CRITERIA: dict[str, tuple[str, str, str]] = {
     "1.1.1": ("Non-text Content", "A", "what is no text has a text that serves the same purpose"),

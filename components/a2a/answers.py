@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 def message(
     version: str, words: str, id_: str, skill: str, context: str, task: str
 ) -> dict[str, Any]:
-    """The params of a message to an agent. `context`, `task`: what it goes on with, or empty."""
+    """The params of a message to an agent. `context`, `task`: those that go on, or empty."""
     goes_on = {"contextId": context} if context else {}
     goes_on |= {"taskId": task} if task else {}
     more = {**goes_on, "messageId": id_}

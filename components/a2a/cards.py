@@ -1,4 +1,4 @@
-"""A2A agent cards: what a stranger says of itself, taken only as far as it makes sense."""
+"""A2A agent cards: a stranger's words about itself, taken only as far as they make sense."""
 
 import re
 from typing import Any, NamedTuple
@@ -24,7 +24,8 @@ class CardError(Exception):
 
 
 class Skill(NamedTuple):
-    """A skill of an agent. `tool`: its id as a tool's name has it. `about`: what its card says."""
+    """A skill of an agent. `tool`: its id as a tool's name has it. `about`: its description by the
+    card."""
 
     id: str
     tool: str
@@ -32,8 +33,8 @@ class Skill(NamedTuple):
 
 
 class Interface(NamedTuple):
-    """Where an agent is spoken to. `version`: of the protocol, `1.0` or `0.3`. `tenant`: what each
-    request names, where there is one."""
+    """The address of an agent. `version`: of the protocol, `1.0` or `0.3`. `tenant`: the name in
+    each request, where there is one."""
 
     url: str
     version: str
@@ -158,7 +159,7 @@ def clean(said: str, most: int) -> str:
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port. Raises `CardError` for what is no plain HTTP address."""
+    """Scheme, host and port. Raises `CardError` for anything but a plain HTTP address."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]

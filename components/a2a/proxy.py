@@ -30,7 +30,7 @@ LARGEST = 1024 * 1024
 MESSAGE = 100_000
 """Characters of a message."""
 CARD_SECONDS = 10.0
-"""Within them a card must be there: the set-up of a session waits for it."""
+"""The time for the fetch of a card: the set-up of a session waits for the card."""
 NAME = re.compile(r"[A-Za-z0-9-]{1,32}")
 POLL, LONGEST_POLL = 0.1, 10.0
 """Seconds before a task is asked for again: at first, and at most."""
@@ -38,7 +38,7 @@ POLL, LONGEST_POLL = 0.1, 10.0
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     agents: dict[str, str] = field(default_factory=dict)
     endpoints: dict[str, str] = field(default_factory=dict)
@@ -215,7 +215,7 @@ async def stopped(name: str, task: str) -> None:
 
 
 async def answered(name: str, method: str, params: dict[str, Any]) -> answers.Answer:
-    """Sends a request to an agent's endpoint; what it answers. Raises `ToolError`."""
+    """Sends a request to an agent's endpoint; the result is its answer. Raises `ToolError`."""
     place = known[name].endpoint
     sent = {"jsonrpc": "2.0", "id": 1, "method": answers.METHODS[place.version][method]}
     params |= {"tenant": place.tenant} if place.tenant else {}

@@ -31,7 +31,7 @@ OTHERS = "There are more, each to be read before working in its folder:"
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     names: list[str] = field(default_factory=lambda: [GRANTED])
     nested: Literal["mentioned", "all", "never"] = "mentioned"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 MOST: Final = 256
-"""Edits of one tool call that are looked at …"""
+"""The most edits of one tool call that are looked at."""
 PLACES: Final = 8
-"""Files, read or about to be edited, that are looked at …"""
+"""The most files, read or about to be edited, that are looked at."""
 CHARS: Final = 2_000_000
-"""… and characters of their texts."""
+"""The most characters in the texts of these files."""
 
 
 class Edit(NamedTuple):
@@ -72,7 +72,7 @@ def _first(diff: dict[str, Any]) -> Iterator[Edit]:
 
 
 def _second(diff: dict[str, Any]) -> Iterator[Edit]:
-    """Version 2: what becomes of which file, and the texts as a patch of git's."""
+    """Version 2: the change of each file, and the texts as a patch of git's."""
     changes, patch = diff.get("changes"), diff.get("patch")
     patched: dict[str, list[tuple[str, str]]] = {}
     if isinstance(patch, dict) and patch.get("format") == "git_patch":

@@ -24,7 +24,7 @@ _WORK: Final = 500_000
 """So many lines are looked at again and again until those that are left count as different."""
 
 Owners = list[str | None]
-"""By line, the edit that made it; None: nobody knows."""
+"""By line, the edit that made it; None: unknown."""
 Run = list[str | None]
 """`[EDIT, DIGESTS]`: neighbouring lines of one edit, their digests without a space."""
 
@@ -93,10 +93,10 @@ def ranges(owners: Owners) -> Iterator[tuple[int, int, str | None]]:
 
 
 def matches(old: Sequence[str], new: Sequence[str]) -> list[int]:
-    """For each new line its place among the old ones; -1: it is not there.
+    """For each new line its place among the old ones; -1: there is none.
 
-    Places ascend. The time grows little faster than the lines: what stands once on both sides
-    divides them (patience diff), and where nothing does, only a few lines are compared in pairs.
+    Places ascend. The time grows little faster than the lines: lines that stand once on both sides
+    divide them (patience diff), and where there are none, only a few lines are compared in pairs.
     """
     found = [-1] * len(new)
     spans = [(0, len(old), 0, len(new))]
@@ -126,7 +126,7 @@ Span = tuple[int, int, int, int]
 
 
 def _trimmed(old: Sequence[str], new: Sequence[str], found: list[int], span: Span) -> Span:
-    """A span without the lines at its ends that are the same, which are found by that."""
+    """A span without the equal lines at its ends; `found` takes their places."""
     start, end, first, last = span
     while start < end and first < last and old[start] == new[first]:
         found[first] = start

@@ -31,7 +31,7 @@ FINISHED = ("completed", "failed", "cancelled")
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     words: int = 80
 
@@ -81,7 +81,7 @@ class Worker:
     def __init__(self) -> None:
         self.agent: str | None = None
         self.calls: dict[tuple[str, str], list[Edit] | None] = {}
-        """By session and id; None: it is done."""
+        """The edits of each call, by session and id; None: the call is done."""
         self.remembered = 0
         """The characters of these edits."""
         self.jobs: deque[Job] = deque()
@@ -120,7 +120,7 @@ class Worker:
             self.running = False
 
     async def do(self, job: Job) -> None:
-        """Does a job; what it may not read or write is said once."""
+        """Does a job; a file that it may not read or write is told of once."""
         for path in dict.fromkeys(one.path for one in job.edits):
             about = [one for one in job.edits if one.path == path]
             try:

@@ -21,13 +21,14 @@ SEEN = 32
 """Files whose lines before an edit are remembered."""
 
 before: dict[tuple[str, str], list[str]] = {}
-"""By folder and path: the lines of files before the edits that are about to be made."""
+"""The lines of files before the edits that are about to be made, by folder and path."""
 
 
 async def current(root: str, path: str) -> str | None:
     """The text of a file; None: there is no such file.
 
-    Raises `ValueError` for what is no text or too large, `Refused` for what may not be read.
+    Raises `ValueError` for a file that is no text or too large, `Refused` for a file that may not
+    be read.
     """
     try:
         content = await Proxy.files.read_bytes(posixpath.join(root, path), max_bytes=LARGEST + 1)
@@ -46,7 +47,7 @@ async def current(root: str, path: str) -> str | None:
 
 
 async def seen(root: str, path: str) -> None:
-    """Remembers what is in a file that is about to be edited."""
+    """Remembers the text of a file that is about to be edited."""
     text = await current(root, path) or ""
     before[root, path] = lines.digests(text)[: lines.MOST_LINES]
     while len(before) > SEEN:

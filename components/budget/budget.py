@@ -14,7 +14,7 @@ PARTS = ("inputTokens", "outputTokens", "thoughtTokens", "cachedReadTokens", "ca
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     tokens: int = 0
     cost: float = 0
@@ -66,14 +66,14 @@ proxy = Proxy(
 
 
 def number(value: Any) -> float:
-    """A count or amount; what is none counts nothing."""
+    """A count or an amount; any other value counts nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return value if 0 <= value < math.inf else 0
 
 
 def turn_ended(spent: Spent, usage: Any) -> None:
-    """Takes note of what the end of a turn says."""
+    """Adds the usage that the end of a turn reports."""
     if not isinstance(usage, dict):
         return
     tokens = number(usage.get("totalTokens")) or sum(number(usage.get(part)) for part in PARTS)
@@ -158,7 +158,7 @@ def started() -> None:
 
 
 def notice(session: Session, stop: Any) -> None:
-    """Says once, behind a turn that went as it should, what the agent does not report."""
+    """Says once, behind a turn that went well, which use the agent does not report."""
     silent = unreported(session.state)
     if stop == "end_turn" and silent and not told_once.silent:
         told_once.silent = True

@@ -26,7 +26,7 @@ LARGEST = 1024 * 1024
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     match: str = ""
     scope: Literal["session", "folder"] = "session"
@@ -145,11 +145,11 @@ def say_again(request: Request, known: Answer) -> None:
 
 
 numbers = count(1)
-"""Of answers that are shown again."""
+"""The numbers of answers that are shown again."""
 
 
 def over(session: Known, turn: Turn | None, reason: Any) -> None:
-    """A turn is over: what was said in it is remembered, if that was all and nothing was done."""
+    """Ends a turn: its answer is remembered, if the turn ended well and did nothing else."""
     session.asked -= 1
     said, session.turn = session.turn, None
     if reason != "end_turn" or said is None or said is not turn or not said.said:

@@ -1,4 +1,4 @@
-"""Adds, hides or renames what client and agent say they can do.
+"""Adds, hides or renames the abilities that client and agent declare.
 
 conductor agent 'capability,config.agent={"remove":["loadSession"]}' claude-agent-acp
 """
@@ -28,7 +28,7 @@ class Changes:
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     client: Changes = field(default_factory=Changes)
     agent: Changes = field(default_factory=Changes)
@@ -84,7 +84,7 @@ def keys(place: str) -> list[str]:
 
 
 def take(held: Any, path: list[str]) -> Any:
-    """Removes what is at a place; the value, or `MISSING`."""
+    """Removes the value at a place; returns it, or `MISSING`."""
     *above, last = path
     for key in above:
         held = held.get(key) if isinstance(held, dict) else None
@@ -92,7 +92,7 @@ def take(held: Any, path: list[str]) -> Any:
 
 
 def put(held: dict[str, Any], place: str, value: Any) -> None:
-    """Sets what is at a place, and the objects around it where there are none."""
+    """Sets the value at a place, and the objects around it where there are none."""
     *above, last = keys(place)
     for key in above:
         inner = held.get(key)

@@ -34,7 +34,7 @@ LOOKED_AT = 5000
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     summary: Literal["first", "never"] = "first"
     depth: int = 2
@@ -136,7 +136,7 @@ async def listing(folder: str, glob: str, limit: int) -> list[str]:
 
 
 async def head(path: str) -> str:
-    """The beginning of a file, whole lines of it."""
+    """The beginning of a file, in whole lines."""
     most = proxy.config.head_bytes
     try:
         held = await proxy.files.read_bytes(path, max_bytes=most)

@@ -43,9 +43,9 @@ class Turns:
     said: str = ""
     """The text of the chain's agent."""
     over: Waiter[str] = field(default_factory=Waiter)
-    """Version 2: the reason for which the agent's turn ended, once it has …"""
+    """Version 2: gets the reason for which the agent's turn ended."""
     work: Task | None = None
-    """… and the task that waits for the reason."""
+    """The task that waits for `over`."""
 
 
 proxy = Proxy(
@@ -58,7 +58,7 @@ proxy = Proxy(
 
 @proxy.on_start
 def started() -> None:
-    """Says at once what would never work."""
+    """Warns at once where there is neither of the peer agents."""
     config = proxy.config
     if not {config.research, config.review} & {*proxy.peers}:
         proxy.log.warn(

@@ -21,7 +21,7 @@ WORDS = 200
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     url: str = ""
     format: Literal["opa", "cedar"] = "opa"
@@ -52,7 +52,8 @@ class Endpoint:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, Decision]] = {}
-        """By what was asked: when, in milliseconds, and the decision; the oldest first."""
+        """The decisions by their questions, each with its time in milliseconds; the oldest
+        first."""
 
     async def decision(self, config: Config, question: dict[str, Any]) -> Decision:
         """The decision about a question; where the endpoint fails, as the settings say."""
@@ -121,7 +122,7 @@ WORDS_OF: dict[str, Verdict] = {"allow": "allow", "deny": "deny", "narrow": "nar
 def read(answer: Any) -> Decision:
     """A decision: `true`, `"deny"`, `{"decision": "Allow", "reason": "…"}`, each also in `result`.
 
-    Raises `FailedError` for anything else: what is not understood allows nothing.
+    Raises `FailedError` for anything else: an answer that is not understood allows nothing.
     """
     held = answer["result"] if isinstance(answer, dict) and "result" in answer else answer
     said, reason = held, ""

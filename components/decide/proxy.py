@@ -42,7 +42,7 @@ endpoint = Endpoint()
 agent: list[str] = ["agent"]
 """The name that the agent gives itself."""
 servers: dict[str, str] = {}
-"""The names of servers, by what messages name them by."""
+"""The names of servers, by the values that messages use for them."""
 
 
 def texts(held: Any, *names: str) -> Iterator[str]:
@@ -90,7 +90,7 @@ def call_it(known: str, name: str) -> None:
 
 @proxy.update("tool_call", "tool_call_update")
 def remember(update: Update) -> None:
-    """A request may name its tool call only; what was told of it before belongs to it."""
+    """Keeps the tool call: a later request may give the id alone."""
     id_, calls = update.update.get("toolCallId"), update.state.known
     if update.replayed or not isinstance(id_, str):
         return
@@ -181,7 +181,7 @@ def named(call: dict[str, Any]) -> list[str]:
 
 
 def question(action: str, tool: str, context: dict[str, Any]) -> dict[str, Any]:
-    """A question as the endpoint gets it; what is not known is left out."""
+    """A question as the endpoint gets it; unknown members are left out."""
     return {
         "principal": {"type": "Agent", "id": clean(agent[0])},
         "action": {"type": "Action", "id": action},

@@ -83,7 +83,7 @@ class Protocol:
 
 def select(params: Json, flags: Flags) -> Protocol:
     """The version of ACP to speak, of the params of ``initialize``: 1 for 1, 2 for 2 and
-    above, 1 for 0. Raises RpcError for what is no version, or v2 without ``info``."""
+    above, 1 for 0. Raises RpcError for any other value, or for v2 without ``info``."""
     asked = params.get("protocolVersion")
     if type(asked) is not int or not 0 <= asked <= 0xFFFF:
         raise RpcError(

@@ -139,7 +139,7 @@ class Agent:
         return {"sessions": [{"sessionId": each.id, "cwd": each.cwd} for each in chosen]}
 
     def do_close_session(self, request: Request) -> Json:
-        """Cancel what runs; the session can still be loaded."""
+        """Cancel the running turns; the session can still be loaded."""
         session = self._session(request)
         session.open = False
         self._cancel(session)

@@ -69,7 +69,7 @@ class Connection:
     """The one connection of the agent: reads frames, matches answers, sends frames."""
 
     def __init__(self, outbox: Outbox, log: FrameLog | None = None) -> None:
-        """Send through ``outbox``; log what is received to ``log``."""
+        """Send through ``outbox``; log received messages to ``log``."""
         self.outbox = outbox
         self.null_ids = True
         """Whether a request id may be null (ACP v1 yes, v2 no)."""
@@ -143,7 +143,7 @@ class Connection:
         return pending
 
     def forget(self, pending: Pending) -> None:
-        """Nobody waits for this answer any more: tell the peer, ignore what still comes."""
+        """Nobody waits for this answer any more: tell the peer, ignore a late answer."""
         if self._pending.pop(pending.id, None):
             params = f'{{"requestId":{pending.id}}}'
             self.outbox.send(self.notification("$/cancel_request", params))

@@ -1,4 +1,4 @@
-"""A session: where it works, what it was told, its turns one after another."""
+"""A session: its folder, its history, its turns one after another."""
 
 import threading
 from typing import TYPE_CHECKING, Any

@@ -131,7 +131,7 @@ class Turn:
         self._stop()
 
     def close(self) -> None:
-        """The client is gone: stop waiting for anything, but finish what can be."""
+        """The client is gone: stop waiting for anything, but finish the turn as far as possible."""
         self._closing = True
         self._stop()
 
@@ -193,7 +193,7 @@ class Turn:
         self.gather(self.connection.fail(self.request.id, error).decode())
 
     def flush(self) -> None:
-        """Write what is gathered; waits while the client does not read."""
+        """Write the gathered bytes; waits while the client does not read."""
         if self._gathered:
             data = "".join(self._gathered).encode()
             self._gathered.clear()
@@ -201,7 +201,7 @@ class Turn:
             self.send(data)
 
     def send(self, data: bytes) -> None:
-        """Write bytes as they are, after what is gathered was flushed."""
+        """Write bytes as they are, after the gathered bytes."""
         self.connection.outbox.send(data, patient=not self.quick)
 
     def message_id(self, kind: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Arguments of directives, and what is said when they are wrong."""
+"""Arguments of directives, and the errors of wrong ones."""
 
 import re
 from collections.abc import Callable

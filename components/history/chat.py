@@ -9,7 +9,7 @@ from typing import Any, Literal
 from guest_sdk.python import Conversation
 
 CHARACTERS = 4
-"""Of one token, about, where the agent does not count."""
+"""The characters of one token, about, where the agent does not count."""
 MARK = "<conversation-so-far>"
 """The beginning of the block that tells the agent of the conversation."""
 ASKED = "<sum-up>"
@@ -19,7 +19,7 @@ REMEMBER = re.compile(r"^\s*remember:\s*(.+?)\s*$", re.IGNORECASE)
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     tokens: int = 100_000
     part: float = 0.8
@@ -87,7 +87,7 @@ class Chat:
     """Tokens in its context, and how many fit, as the agent says."""
     loading: bool = False
     hiding: bool = False
-    """Whether what is told again while loading was hidden before."""
+    """Whether the message that is told again while loading was hidden before."""
     warned: bool = False
     ids: dict[tuple[str, str], str] = field(default_factory=dict)
     """Which of the agent's sessions first gave a message or tool call this id."""
@@ -154,7 +154,7 @@ class Chat:
 
 
 def kept(chat: Chat, config: Config) -> list[Turn]:
-    """The turns that are told word by word: the last ones, in half of what there is room for."""
+    """The turns that are told word by word: the last ones, in half of the room."""
     room = chat.limit(config) * CHARACTERS / 2
     found: list[Turn] = []
     for turn in reversed(chat.turns[-config.keep :] if config.keep else []):
@@ -222,7 +222,7 @@ def readable(blocks: list[Any]) -> Iterator[str]:
 
 
 def heard_user(chat: Chat, config: Config, said: dict[str, Any]) -> bool:
-    """Takes what the agent repeats of prompts; whether the client is to be shown it.
+    """Takes a prompt that the agent repeats; returns whether the client is shown it.
 
     Blocks of our own are taken out.
     """
@@ -269,7 +269,7 @@ def told_before(chat: Chat, config: Config, held: Any) -> None:
 
 
 def heard_agent(chat: Chat, kind: str, said: dict[str, Any]) -> None:
-    """Takes what the agent says and does in a turn."""
+    """Takes the agent's words and acts in a turn."""
     turn, content = chat.turns[-1], said.get("content")
     blocks = content if isinstance(content, list) else [content]
     words = "".join(str(one.get("text", "")) for one in blocks if isinstance(one, dict))
@@ -286,12 +286,13 @@ def heard_agent(chat: Chat, kind: str, said: dict[str, Any]) -> None:
 
 
 def number(value: Any) -> int:
-    """A count; what is none counts nothing."""
+    """A count; any other value counts nothing."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def worded(blocks: list[Any]) -> None:
-    """Makes words for the agent of `/remember …`, a command that it does not have."""
+    """Puts words for the agent in place of `/remember …`, a command that the agent does not
+    have."""
     for block in blocks:
         said = block.get("text") if isinstance(block, dict) else None
         if isinstance(said, str) and said.lstrip().lower().startswith("/remember "):

@@ -60,7 +60,8 @@ class Kept:
         await self.setup(session)
 
     async def record(self, session: Session) -> None:
-        """Keeps which sessions of the agent a session is, and what must not be forgotten of it."""
+        """Keeps the agent's sessions that a session has had, and the facts that must not be
+        forgotten."""
         chat = session.state
         held = {
             "past": chat.past,

@@ -71,7 +71,7 @@ def is_hidden(message: Request | Notification) -> bool:
 
 
 async def recognised(request: Request) -> tuple[Session, Chat] | None:
-    """The same, with what an earlier instance knew of that session."""
+    """The session and its chat, with the facts that an earlier instance kept of the session."""
     found = chat_of(request)
     if found is not None:
         await recognise(found[0])
@@ -283,7 +283,7 @@ async def prompt(request: Request, following: Any) -> Any:
 
 
 async def shorten(session: Session, chat: Chat, request: Request) -> None:
-    """Goes on in a fresh session of the agent's, and puts what it must know into the prompt."""
+    """Goes on in a fresh session of the agent's, and puts the needed knowledge into the prompt."""
     if not await spared(session, chat):
         return
     summary = await summed_up(session) if proxy.config.summary else ""

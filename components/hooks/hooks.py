@@ -155,7 +155,7 @@ def permission(request: Request) -> Any:
 
 
 def asked_about(request: Request) -> dict[str, Any] | None:
-    """The tool call a permission request is about, with what was told of it before."""
+    """The tool call of a permission request, with the members that the agent told before."""
     subject = request.params.get("subject")
     subject = subject if isinstance(subject, dict) else {}
     call = request.params.get("toolCall", subject.get("toolCall"))
@@ -176,7 +176,7 @@ def merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 
 def remember(calls: dict[str, dict[str, Any]], update: dict[str, Any]) -> None:
-    """A permission request may name its tool call only; what was told of it before counts."""
+    """Keeps the tool call: a later permission request may give the id alone."""
     id_ = update.get("toolCallId")
     if not isinstance(id_, str):
         return

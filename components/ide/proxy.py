@@ -1,4 +1,4 @@
-"""Gives the agent what the user's editor can: files, terminals, operations.
+"""Gives the agent the abilities of the user's editor: files, terminals, operations.
 
 conductor agent ide claude-agent-acp
 """
@@ -73,7 +73,7 @@ class Able:
 
 @proxy.request("initialize")
 def initialize(request: Request) -> None:
-    """Takes note of it."""
+    """Notes the abilities of the editor."""
     held = request.params.get("clientCapabilities")
     held = held if isinstance(held, dict) else {}
     files = held.get("fs")
@@ -89,7 +89,7 @@ def remember() -> None:
 
 @proxy.on_start
 def begun() -> None:
-    """Knows what a former instance has known."""
+    """Restores the knowledge of a former instance."""
     Able.files, Able.terminal, Able.operation = proxy.kept("able") or (False, False, False)
 
 
@@ -128,7 +128,7 @@ async def set_up(request: Request, following: Any) -> Any:
 
 
 async def learn(session: Session) -> None:
-    """Asks the editor which operations it has, and offers those."""
+    """Asks the editor for its operations, and offers them."""
     Able.operation = True
     remember()
     try:
@@ -152,14 +152,14 @@ async def learn(session: Session) -> None:
 
 
 async def described(session: Session, name: str) -> dict[str, Any]:
-    """The schema of an operation; an editor need not have one."""
+    """The schema of an operation; an editor need not have schemas."""
     with suppress(ProxyError):
         return (await session.editor.describe(name)).input_schema
     return {}
 
 
 learned: dict[str, str] = {}
-"""The operations that the editor has named, with what they do."""
+"""The operations that the editor has named, with their descriptions."""
 
 
 # -- the primitives --------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Work:
         self.task.cancel()
 
     def heard(self, update: Update) -> None:
-        """Takes what the session of its own sends."""
+        """Takes an update of the sub-session."""
         self.seen += len(str(update.update))
         if self.seen > NOISE:
             self.end(f"it sent more than {NOISE:,} characters")
@@ -325,7 +325,7 @@ async def ide_operation(request: str, call: Call) -> str:
 
 @proxy.notification("session/cancel")
 def cancelled(notification: Notification) -> None:
-    """The user has stopped a turn: so ends what was begun in it."""
+    """Ends the work that was begun in a turn which the user has stopped."""
     for one in works:
         if one.session.id == notification.params.get("sessionId"):
             one.end("the turn was stopped")

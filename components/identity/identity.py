@@ -22,7 +22,7 @@ from guest_sdk.python import (
 )
 
 SCOPE = "user"
-"""Of the store: one for all projects of the user whose machine account it is."""
+"""The scope of the store: all projects of the user of the machine account."""
 TOLD = "<preferences>\nHow the user likes to work together:\n{}\n</preferences>"
 COMMANDS = [
     {
@@ -42,7 +42,7 @@ COMMANDS = [
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     user: str = ""
     agent: bool = True
@@ -168,7 +168,7 @@ async def prompt(request: Request, following: Next) -> Any:
 
 
 async def tell(request: Request) -> None:
-    """Puts in front of a prompt what the session's agent does not know yet."""
+    """Puts in front of a prompt the preferences that the session's agent does not know yet."""
     state: Known = request.state
     new = [one for one in await kept() if one.key not in state.told]
     if new:
@@ -178,7 +178,7 @@ async def tell(request: Request) -> None:
 
 
 async def commanded(session: Session, called: str, rest: str) -> str:
-    """Does what the user wants; what to say of it."""
+    """Does a command of the user's; returns the text to show."""
     if called == "/forget":
         gone = await drop(rest) if rest else []
         return f"forgotten: {listing(gone)}" if gone else "which? Its number, or `all`"

@@ -16,7 +16,7 @@ MOST = 3000
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     level: Literal["debug", "info", "warn"] = "info"
     methods: list[str] = field(default_factory=lambda: ["*"])
@@ -44,7 +44,7 @@ count = Count()
 
 
 def write(what: str, direction: str, method: str, **more: Any) -> None:
-    """Writes one line: what it is, for people, and all of it as one JSON object."""
+    """Writes one line: a summary for people, and the whole as one JSON object."""
     config = proxy.config
     if any(fnmatchcase(method, pattern) for pattern in config.methods):
         count.written += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 Span = tuple[int, int]
-"""Where a value starts, and where what follows it does."""
+"""The start of a value, and the place behind its end."""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -59,5 +59,5 @@ def member(text: str, name: str, at: int = 0) -> Span | None:
 
 
 def is_empty(text: str, span: Span) -> bool:
-    """Whether the array or object there has nothing in it."""
+    """Whether the array or object there is empty."""
     return _skip(text, span[0] + 1) == span[1] - 1

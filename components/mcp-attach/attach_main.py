@@ -70,7 +70,7 @@ class Proxy:
         return self._set_up(text, found["params"]).encode("utf-8", "surrogateescape")
 
     def _greeted(self, text: str, found: dict[str, Span]) -> None:
-        """The agent's answer to ``initialize`` says what may be declared to it."""
+        """Reads in the agent's answer to ``initialize`` which kinds of servers it takes."""
         if "method" in found or _cut(text, found.get("id")) != self._greeting:
             return
         self._greeting = None
@@ -127,7 +127,7 @@ class Proxy:
 
 
 def _method(text: str) -> Any:
-    """The method of a message; what stands behind it, a large prompt say, is not read."""
+    """The method of a message; the text behind it, for example a large prompt, is not read."""
     for name, (start, end) in members(text):
         if name == "method":
             return json.loads(text[start:end])

@@ -42,7 +42,7 @@ class Server:
 
 
 def servers(config: Mapping[str, Any], warn: Warn) -> list[Server]:
-    """The servers a configuration names; what is wrong with it is told, and left out."""
+    """The servers that a configuration names; a faulty entry is told, and left out."""
     for key in config.keys() - {"servers", "mcpServers"}:
         warn(f"unknown setting `{key}`; there are `servers` and `mcpServers`")
     found: dict[str, Server] = {}

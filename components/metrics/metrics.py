@@ -17,7 +17,7 @@ REMEMBERED = 512
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     buckets: list[float] = field(default_factory=lambda: [10, 100, 1000, 10_000, 60_000, 600_000])
 
@@ -117,7 +117,7 @@ def begins(update: Update) -> bool:
 
 
 def updated(update: Update, *, begun: bool) -> None:
-    """Counts what the agent does, apart from what it tells again while a session is loaded."""
+    """Counts the agent's acts, except those that it tells again while a session is loaded."""
     proxy.metric.count("updates", kind=label("update", update.kind))
     if begun:
         proxy.metric.count("tool_calls", kind=label("tool", update.update.get("kind", "other")))

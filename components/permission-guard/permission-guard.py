@@ -45,7 +45,7 @@ class Rule:
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     rules: list[Rule] = field(default_factory=list)
     otherwise: Literal["reject", "once", "ask"] = "ask"
@@ -71,7 +71,7 @@ proxy = Proxy(
 
 @proxy.update("tool_call", "tool_call_update")
 def remember(update: Update) -> None:
-    """A request may name its tool call only; what was told of it before belongs to it."""
+    """Keeps the tool call: a later request may give the id alone."""
     id_, calls = update.update.get("toolCallId"), update.state.known
     if update.replayed or not isinstance(id_, str):
         return

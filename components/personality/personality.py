@@ -11,7 +11,7 @@ from guest_sdk.python import Opening, Proxy, ProxyError
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     prompts: str | list[str] = ""
     show: Literal["hidden", "forwarded", "merged"] = "hidden"

@@ -11,7 +11,7 @@ from guest_sdk.python import Proxy, Request
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     text: str = ""
     suffix: str = ""

@@ -15,7 +15,7 @@ A_WEEK = 7 * 24 * 3600
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     prompts: int = 10
     seconds: float = 60
@@ -57,7 +57,8 @@ def started() -> None:
 
 
 def keep(request: Request, passed: Passed) -> None:
-    """Has what has passed kept: a restart is no way around the limit. What waits ends with us."""
+    """Keeps the passed prompts: a restart is no way around the limit. Waiting prompts end with
+    us."""
     if passed is everybody:
         proxy.keep(ALL, passed.at)
     else:

@@ -16,7 +16,7 @@ KEY_BEGINS = re.compile(r"-----BEGIN[A-Z0-9 -]{0,64}\Z")
 KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,64}PRIVATE KEY-----")
 LAST_WORD = re.compile(r"\S*")
 CONTEXT = 128
-"""Characters of what has been shown already that patterns see in front of what comes."""
+"""Characters of shown text that patterns see in front of new text."""
 MOST = 4096
 """Characters without white space from which on not all of them are held back."""
 
@@ -32,7 +32,7 @@ BESIDE = (
     "session_info_update", "plan", "plan_update", "plan_removed", "cursor_update",
     "prompt_suggestions_update",
 )  # fmt: skip
-"""Updates that have no place among what is said: a word may go on after them."""
+"""Updates that are no part of the text: a word may go on after them."""
 AS_THEY_ARE = (
     "available_commands_update", "config_option_update", "current_mode_update", "cursor_update",
     "plan_removed", "replay_complete", "session_info_update", "session_message",
@@ -47,7 +47,7 @@ MOST_NAMED = 20
 named: set[str] = set()
 META = "_meta"
 TERMINAL = ("terminal_output", "data")
-"""The member of a tool call's `_meta` with what a terminal shows, piece by piece."""
+"""The member of a tool call's `_meta` with the output of a terminal, piece by piece."""
 TITLE = ("conductor.conversation/subconversation", "title")
 """The member of a text's `_meta` with the title of the part of the conversation that holds it."""
 KEPT = frozenset(("annotations", META))
@@ -135,7 +135,7 @@ def replaced(name: str) -> str:
 
 
 def clean(value: Any, fixed: frozenset[str] = FIXED) -> Any:
-    """A JSON value without secrets, but for what stands in members that are fixed."""
+    """A JSON value without secrets; `fixed` members stay as they are."""
     if isinstance(value, str):
         return without(value, spans(value), 0, len(value))
     if isinstance(value, list):
@@ -205,8 +205,8 @@ def inside(update: dict[str, Any], member: tuple[str, str]) -> tuple[dict[str, A
 
 
 def streamed(update: dict[str, Any]) -> tuple[tuple[str, Any], dict[str, Any], str] | None:
-    """Where the text stands of an update that is a piece of one: what text it belongs to, and the
-    object and the member that hold it. None: it is no such piece."""
+    """The place of the text in an update that is a piece of a longer text: the key of that text,
+    and the object and the member that hold the piece. None: the update is no such piece."""
     kind = update.get("sessionUpdate")
     if kind in CHUNKS:
         content = update.get("content")
@@ -221,7 +221,7 @@ def streamed(update: dict[str, Any]) -> tuple[tuple[str, Any], dict[str, Any], s
 
 
 def open_end(text: str, found: list[Span]) -> int:
-    """Where the end of a text begins that what follows may make a secret."""
+    """The place from which on the end of a text may become a secret with more text."""
     run = LAST_WORD.match(text[::-1])  # from behind: a search tries at each place of a long word
     at = len(text) - (run.end() if run else 0)
     if len(text) - at > MOST:
@@ -331,7 +331,7 @@ async def goes(chunk: tuple[Update, Any], text: str) -> None:
 
 
 async def finish(session: Session) -> None:
-    """Shows what was held back: nothing follows that could change it."""
+    """Shows the text that was held back: no text follows that could change it."""
     held = session.state
     session.state = Held(busy=held.busy, asked=held.asked)
     if held.chunk:
@@ -362,7 +362,7 @@ async def asked(request: Request, following: Any) -> Any:
 
 @proxy.request("session/request_permission", "elicitation/create")
 async def asks_user(request: Request, following: Any) -> Any:
-    """The agent asks the user something: what it said before is shown before."""
+    """Shows the agent's text before the agent's question to the user."""
     if proxy.config.updates and getattr(request, "session", None) is not None:
         await finish(request.session)
     return await following(request)
@@ -384,7 +384,7 @@ def refuse_command(prompt: Any, cleaned: Any) -> None:
 
 
 async def ended(request: Request, result: Any) -> None:
-    """Shows what was held back, unless it is of another turn, which goes on."""
+    """Shows the text that was held back, unless it belongs to another turn, which goes on."""
     state = request.state
     first = state.asked[0] is request
     state.asked.remove(request)

@@ -9,7 +9,7 @@ from shapes import SHAPES
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     only: list[str] = field(default_factory=lambda: list(SHAPES))
     words: list[str] = field(default_factory=list)

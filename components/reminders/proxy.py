@@ -40,7 +40,7 @@ STRIDE = 6 * 24 * 3600 * 1000
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     act: bool = False
     most: int = 50
@@ -189,8 +189,8 @@ def place(one: Reminder) -> tuple[Session, int] | None:
 
 
 async def arm(target: int = 0) -> None:
-    """Tells what is due, and sets the timer for what is due next. `target`: the time that a timer
-    was set for, in milliseconds; it is over when that fires, whatever the clock says."""
+    """Tells the reminders that are due, and sets the timer for the next. `target`: the time, in
+    milliseconds, of a timer that fires: it is past, whatever the clock says."""
     alarm.armed += 1
     mine = alarm.armed
     try:
@@ -249,7 +249,7 @@ def show(session: Session, said: str) -> None:
 
 recorders: dict[str, Recorder] = {}
 ended_turns: dict[str, int] = {}
-"""By session, how many turns have ended."""
+"""The number of turns that have ended, by session."""
 
 
 def recorder(session: Session) -> Recorder:
@@ -268,7 +268,7 @@ def started() -> None:
 
 @proxy.request("session/new", "session/load", "session/resume", "session/fork")
 async def set_up(request: Request, following: Next) -> Any:
-    """Behind the answer, what has become due meanwhile is told."""
+    """Tells the reminders that became due meanwhile, behind the answer."""
     if request.method in ("session/load", "session/resume"):
         recorders.pop(str(request.params.get("sessionId")), None)
     result = await following(request)

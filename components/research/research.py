@@ -33,7 +33,7 @@ MOST = 8 << 20
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     peer: str = ""
     task: str = TASK
@@ -56,7 +56,7 @@ proxy = Proxy(
 
 
 class Research:
-    """A question, and what has been found of its answer so far."""
+    """A question, and the answer so far."""
 
     def __init__(self, session: Session, question: str) -> None:
         self.session = session
@@ -76,7 +76,7 @@ class Research:
             self.task.cancel()
 
     def heard(self, update: Update) -> None:
-        """Takes what the researcher sends."""
+        """Takes an update of the researcher."""
         self.seen += len(str(update.update))
         if update.kind in ("agent_message_chunk", "agent_message"):
             said = words(update.update.get("content"))[: proxy.config.longest + 1 - self.size]
@@ -192,7 +192,7 @@ async def asked(one: Research) -> None:
 
 
 async def tell(session: Session, report: str) -> None:
-    """Prompts the agent, once nobody else does; the user sees what it says to that."""
+    """Prompts the agent, once nobody else does; the user sees its answer."""
     try:
         await session.prompt(report)
     except ProxyError as error:
@@ -212,14 +212,14 @@ def closed(request: Request) -> None:
 
 
 def remember() -> None:
-    """Has the conductor keep what is under way."""
+    """Has the conductor keep the researches under way."""
     held = [[one.session.id, one.question] for one in researches]
     proxy.keep("researches", held or None)
 
 
 @proxy.on_start
 def begun() -> None:
-    """Tells the agent what a former instance has not brought to its end."""
+    """Tells the agent of the researches that a former instance has not finished."""
     for id_, question in proxy.kept("researches") or []:
         lost = Research(proxy.session(id_), question)
         lost.why = "was lost when the component `research` was started again"

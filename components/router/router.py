@@ -44,7 +44,7 @@ proxy = Proxy(
 
 @proxy.on_start
 def started() -> None:
-    """Says at once what would never work."""
+    """Warns at once of rules that can never work."""
     for rule in proxy.config.rules:
         peer = rule.get("to", "")
         if peer and peer not in proxy.peers:
@@ -109,7 +109,7 @@ async def with_peer(session: Session, peer: str) -> PeerSession:
 
 
 def show(session: Session, update: Update) -> None:
-    """Shows the user what a peer agent says."""
+    """Shows the user an update of a peer agent."""
     if update.kind in SHOWN:
         members = {key: held for key, held in update.update.items() if key != "sessionUpdate"}
         session.update(update.kind, **members)

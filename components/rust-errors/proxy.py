@@ -18,7 +18,7 @@ LONGEST = 400_000
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     most: int = 10
     lines: int = 2

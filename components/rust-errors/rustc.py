@@ -62,7 +62,7 @@ class Diagnostic:
 
 
 def read(output: str) -> list[Diagnostic]:
-    """All errors and warnings of an output, in order; what summarizes them is left out."""
+    """All errors and warnings of an output, in order; summaries are left out."""
     reader = _Reader()
     for line in _lines(output):
         reader.take(line[:_MOST])

@@ -49,7 +49,7 @@ TRAITS: dict[str, str] = {
     "SystemParam": "bevy: parameters of a system are `Query`, `Res`, `ResMut`, `Commands` and the like, not plain references",
     "Pod": "bytemuck: `#[repr(C)]`, `Copy`, and no padding between the fields",
 }
-"""How to get what is missing, by the name of the trait."""
+"""The ways to get a missing trait, by its name."""
 
 MISSING = (
     (re.compile(r"the trait bound `(?P<type>.+?): (?P<trait>[^`]+)` is not satisfied"), ""),
@@ -79,7 +79,8 @@ MISSING = (
     (re.compile(r"expected a `(?P<trait>Fn\w*)[^`]*` closure, found `(?P<type>[^`]+)`"), ""),
     (re.compile(r"expected a closure that implements the `(?P<trait>Fn\w*)` trait"), ""),
 )
-"""How an error says that a trait is missing, and which one where it does not name it."""
+"""The forms of an error that says that a trait is missing, and the trait of forms without a
+name."""
 
 QUESTION = (
     (
@@ -141,7 +142,7 @@ PAIRS = (
     (r".*", r"impl Future.*|.*future.*", "the call yields a future: `.await` it"),
     (r"Box<dyn .*>", r".*", "box it: `Box::new(…)`"),
 )
-"""Of mismatched types: the expected one, the one that is there, what to do."""
+"""Mismatched types: the expected type, the type that is there, the repair."""
 
 _EXPECTED = re.compile(r"expected (?:\w+ )?`([^`]+)`, found (?:\w+ )*`([^`]+)`")
 _LENT = re.compile(r"`([^`]+)`")

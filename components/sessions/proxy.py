@@ -23,9 +23,9 @@ from guest_sdk.python import (
 INVALID_PARAMS, NOT_FOUND, METHOD_NOT_FOUND = -32602, -32002, -32601
 LOADS = ("session/load", "session/resume")
 HISTORY = "conversation"
-"""The member of `_meta` by which `session/new` begins with a history …"""
+"""The member of `_meta` by which `session/new` begins with a history."""
 TAKES = "conductor.conversation/history"
-"""… and the capability of an agent that takes such a history."""
+"""The capability of an agent that takes such a history."""
 LARGEST = 1_000_000
 """Characters of a history that are kept."""
 

@@ -111,7 +111,7 @@ class Store:
         await self._put_part(head, part)
 
     async def _put_part(self, head: Head, part: list[Any]) -> None:
-        """Writes the last part, and what is known of the session with it."""
+        """Writes the last part, together with the head of the session."""
         id_ = head["id"]
         if not part:
             return

@@ -41,7 +41,7 @@ class Skill(NamedTuple):
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     folders: list[str] = field(
         default_factory=lambda: ["skills", ".claude/skills", ".agents/skills"]
@@ -142,7 +142,7 @@ async def complain(place: str, folder: str) -> None:
 
 
 def warn_once(said: str) -> None:
-    """Says what is the same in every session."""
+    """Logs a warning once for all sessions."""
     if said not in warned:
         warned.add(said)
         proxy.log.warn(said)

@@ -27,7 +27,7 @@ PLACE = re.compile(r"\\\$|\$(?:ARGUMENTS\b|[1-9]\b)")
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     folders: list[str] = field(default_factory=lambda: [GRANTED])
     commands: dict[str, str] = field(default_factory=dict)
@@ -257,7 +257,7 @@ async def read(path: str) -> Command | None:
 
 
 def parsed(said: str) -> Command:
-    """A command's text: what stands between two lines `---` at its beginning is about it."""
+    """The command in a text: the lines between two lines `---` at its beginning describe it."""
     lines = said.removeprefix("\ufeff").splitlines()
     about: dict[str, str] = {}
     if lines and lines[0].strip() == "---":

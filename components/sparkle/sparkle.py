@@ -14,7 +14,7 @@ TOOL = "embody_sparkle"
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     prompt: str = f"Please use the {TOOL} tool to load your collaborative patterns."
     patterns: str | list[str] = ""

@@ -21,7 +21,7 @@ from guest_sdk.python import (
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     at_once: int = 4
     most: int = 16
@@ -55,7 +55,7 @@ class Work:
         self.stopped = False
 
     def stop(self) -> None:
-        """Begins nothing more, and stops what runs."""
+        """Begins no more tasks, and stops those that run."""
         self.stopped = True
         for sub in self.running:
             sub.cancel()
@@ -150,7 +150,7 @@ def joined(work: Work) -> str:
 
 @proxy.notification("session/cancel")
 def cancelled(notification: Notification) -> None:
-    """The user has stopped a turn: so ends what was begun in it."""
+    """Ends the work that was begun in a turn which the user has stopped."""
     for work in works:
         if work.session == notification.params.get("sessionId"):
             work.stop()

@@ -39,7 +39,7 @@ what was said here, and answer what stands behind it.
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     chars: int = 100_000
 
@@ -149,7 +149,7 @@ async def use(session: Session, name: str) -> None:
 
 
 def tell(session: Session, request: Request) -> None:
-    """The agent gets what it does not know yet of the conversation."""
+    """Tells the agent the part of the conversation that it does not know yet."""
     chat, held = session.state, recorder(session)
     said, known = held.conversation, chat.known.get(chat.agent, 0)
     untold = Conversation(

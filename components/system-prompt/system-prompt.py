@@ -19,7 +19,7 @@ NO_LONGER = "From now on the instructions of the last role do not hold."
 
 @dataclass
 class Role:
-    """A role of ours: `prompt` is what the agent is told when the user chooses it."""
+    """A role of ours: `prompt` is the text for the agent when the user chooses the role."""
 
     prompt: str
     name: str = ""
@@ -28,7 +28,7 @@ class Role:
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     prompt: str = ""
     mode: str = ""

@@ -28,7 +28,7 @@ This is a side conversation. What was said before it:
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     chars: int = 20_000
 
@@ -52,7 +52,7 @@ class Chat:
     """The agent's own commands."""
 
     def heard(self, who: str, words: str) -> None:
-        """Takes what was said outside of tangents."""
+        """Takes words that were said outside of tangents."""
         if self.on or not words:
             return
         if self.said and who == "You" and self.said[-1].startswith("You: "):

@@ -19,7 +19,7 @@ BESIDE = (
     "usage_update", "available_commands_update", "current_mode_update", "config_option_update",
     "session_info_update", "plan", "plan_update", "plan_removed",
 )  # fmt: skip
-"""Updates that have no place among what is said: a word may go on after them."""
+"""Updates that are no part of the text: a word may go on after them."""
 FINISHED = ("completed", "failed", "cancelled")
 REMEMBERED = 512
 """Tool calls of one session that are kept in mind."""
@@ -29,7 +29,7 @@ IDS = ("connectionId", "connection_id", "serverId", "acpId", "acp_id", "acp_url"
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     allow: list[str] = field(default_factory=list)
     deny: list[str] = field(default_factory=list)
@@ -43,15 +43,15 @@ class Config:
 
 @dataclass
 class Held:
-    """The end of what was said in a session, which may be the beginning of a word."""
+    """The end of a session's text, which may be the beginning of a word."""
 
     text: str = ""
     of: tuple[str, Any] | None = None
     """The kind and the message that it belongs to."""
     chunk: tuple[Update, Any] | None = None
-    """The chunk that waits for what follows, with what passes it on."""
+    """The chunk that waits for more text, with the function that passes it on."""
     before: str = ""
-    """The character in front of it, if it is known."""
+    """The character in front of the end, if it is known."""
     calls: dict[str, list[str]] = field(default_factory=dict)
     """The names of tool calls that are not over, by id."""
 
@@ -133,7 +133,8 @@ def asked(params: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
 
 
 def tool_called(inner: dict[str, Any]) -> str | None:
-    """The tool a message calls, if it is a call; what cannot be read has no name."""
+    """The tool that a message calls; empty: a name that cannot be read; None: the message is no
+    call."""
     if inner.get("method") != "tools/call":
         return None
     return next(texts(inner.get("params"), "name"), "")
@@ -161,7 +162,7 @@ def told(notification: Notification) -> Any:
 
 
 def refused(params: dict[str, Any], error: ProxyError) -> Any:
-    """The answer to a call that is denied, as the generation of the request has it."""
+    """The answer to a denied call, in the form of the request's generation."""
     if "message" in params:
         number = params["message"].get("id") if isinstance(params["message"], dict) else None
         return {"message": {"jsonrpc": "2.0", "id": number, "error": error.body()}}
@@ -182,7 +183,7 @@ def narrow(server: str | None, result: Any) -> None:
 
 
 def listed(server: str | None, tool: Any) -> bool:
-    """Whether the agent may know of a tool; of what cannot be read it may not."""
+    """Whether the agent may know of a tool; an entry that cannot be read is hidden."""
     return any(
         not denied(server, name) and not fits(proxy.config.hide, server, name)
         for name in texts(tool, "name")
@@ -191,7 +192,7 @@ def listed(server: str | None, tool: Any) -> bool:
 
 @proxy.request("session/request_permission")
 def permission(request: Request) -> Any:
-    """Refuses what concerns denied tools: agents call them `mcp__SERVER__TOOL` there."""
+    """Refuses permissions for denied tools: agents call them `mcp__SERVER__TOOL` there."""
     subject = request.params.get("subject")  # in version 2 of the protocol
     held = subject if isinstance(subject, dict) else {}
     call = request.params.get("toolCall", held.get("toolCall"))
@@ -237,7 +238,7 @@ def names(call: dict[str, Any]) -> Iterator[str]:
 
 @proxy.update("tool_call", "tool_call_update")
 def remember(update: Update) -> None:
-    """Takes note of what a tool call is called, for a permission request that does not say it."""
+    """Keeps the name of a tool call, for a permission request without the name."""
     calls, id_ = update.state.calls, update.update.get("toolCallId")
     if update.replayed or not isinstance(id_, str):
         return
@@ -274,7 +275,7 @@ def written(text: str, before: str = "", end: int | None = None) -> tuple[str, s
 
 
 def open_end(text: str) -> int:
-    """Where the end of a text begins that what follows may make a word to be rewritten."""
+    """The place from which on the end of a text may become a word that is rewritten."""
     most = max(map(len, proxy.config.rewrite))
     for at in range(max(0, len(text) - most), len(text)):
         end = text[at:]
@@ -335,7 +336,7 @@ async def goes(chunk: tuple[Update, Any], text: str) -> None:
 
 
 async def finish(session: Any) -> None:
-    """Shows the end that was held back: nothing follows that could change it."""
+    """Shows the end that was held back: no text follows that could change it."""
     held = session.state
     session.state = Held(calls=held.calls)
     if held.chunk:

@@ -25,7 +25,7 @@ REPLAYS = ("session/load", "session/resume")
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     chars: int = 2_000_000
     sessions: int = 16

@@ -17,15 +17,15 @@ LONGEST = 400_000
 """Characters of an output."""
 
 UNUSED = frozenset({2578, 6133, 6138, 6192, 6196, 6198})
-"""Codes about what nothing uses; they are explained last."""
+"""Codes about code that nothing uses; they are explained last."""
 
 _ENDS = re.compile(r"\r\n|[\n\r\u2028\u2029]")
-"""Where lines end, as the compiler counts them."""
+"""The ends of lines, as the compiler counts them."""
 
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     most: int = 10
     lines: int = 2

@@ -44,11 +44,11 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     (r"(?!\().*", r"\(.*\) => .*", "write a function: `() => value`"),
     (r".*", r".* & .*", "the value needs the properties of all parts of that intersection"),
 )  # fmt: skip
-"""Of mismatched types: the one that is there, the one that is asked for, what to do."""
+"""Mismatched types: the type that is there, the type that is asked for, the repair."""
 
 
 def _mismatch(one: Diagnostic) -> Iterator[str]:
-    """Where two types differ, at their innermost, and what makes them fit."""
+    """The innermost place where two types differ, and the repair."""
     path: list[str] = []
     last: tuple[str, str] | None = None
     for line in [one.said, *one.reasons]:
@@ -103,7 +103,7 @@ PROPERTIES: tuple[tuple[str, str], ...] = (
     (r".+ \| .+", "only some of the union have it: narrow by a field that differs, `'name' in value`, `typeof` or `instanceof`"),
     (r"(?:string|number|boolean)", "a basic type does not have it: see whether the object around it is meant, or whether `lib` is older than the method"),
 )  # fmt: skip
-"""Types in which properties are looked for in vain, and what to do."""
+"""Types in which properties are looked for in vain, and the repair."""
 
 GLOBALS: tuple[tuple[str, str], ...] = (
     ("process Buffer require module exports __dirname __filename global NodeJS setImmediate", "it is of Node: `npm i --save-dev @types/node`, and `\"node\"` in `types` if that is set"),

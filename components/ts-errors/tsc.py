@@ -41,7 +41,8 @@ class Diagnostic:
     said: str
     place: Place | None = None
     reasons: list[str] = field(default_factory=list)
-    """Why, from the outside in; each two blanks deeper than what it explains."""
+    """The reasons, from the outside in; each is two blanks deeper than the line that it
+    explains."""
     related: list[Related] = field(default_factory=list)
 
     @property

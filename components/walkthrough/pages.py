@@ -1,4 +1,4 @@
-"""Markdown as HTML: what a walkthrough is made of, and nothing that runs."""
+"""Markdown as HTML: the elements of a walkthrough, and nothing that runs."""
 
 import re
 from html import escape

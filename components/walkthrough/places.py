@@ -72,7 +72,7 @@ def _holders(lines: list[str], name: str, block: tuple[int, int]) -> list[int]:
 
 
 def _defined(lines: list[str], name: str, block: tuple[int, int]) -> list[Range]:
-    """By keyword; else as a method; else as a field or an assignment."""
+    """The definitions by keyword; else as a method; else as a field or an assignment."""
     n = rf"({re.escape(name)})(?![\w$])"
     found = _matches(lines, rf"{_PREFIX}{_BEFORE}{n}", block)
     if not found:
@@ -117,7 +117,7 @@ def _opens(lines: list[str], one: Range) -> bool:
 
 
 def _block_end(lines: list[str], at: int) -> int:
-    """The line behind what belongs to a definition."""
+    """The line behind a definition's block."""
     depth = _indent(lines[at])
     for end in range(at + 1, len(lines)):
         line = lines[end].strip()

@@ -17,16 +17,16 @@ from guest_sdk.python import Call, Proxy, Record, Refused, Session, ToolError, g
 LONGEST = 200_000
 """Characters of a walkthrough."""
 FILES = 2000
-"""The most files that are looked into for a symbol without a file …"""
+"""The most files that are looked into for a symbol without a file."""
 BYTES = 512 * 1024
-"""… and the most bytes of each."""
+"""The most bytes of a file that is looked into."""
 AT_ONCE = 32
 PANEL = "walkthrough"
 
 
 @dataclass
 class Config:
-    """The settings; what each means is in README.md."""
+    """The settings; README.md explains each."""
 
     most: int = 40
     skip: list[str] = field(
@@ -120,7 +120,7 @@ async def clear(call: Call) -> str:
 
 
 async def display(session: Session, found: Walkthrough, located: dict[int, Place]) -> str:
-    """Shows it; what the agent is told."""
+    """Shows a walkthrough; returns the text for the agent."""
     told = [f"{one}: {located[one.number]}" for one in found.notes]
     data = {
         "title": found.title,

@@ -9,16 +9,16 @@ _NAMES = ("file", "symbol", "search", "nth")
 
 
 class Wrong(ValueError):  # noqa: N818 - reads as what it is
-    """A mistake in a walkthrough; the text says where and what."""
+    """A mistake in a walkthrough; the text tells its place and kind."""
 
 
 @dataclass
 class Note:
-    """A comment, and what says where it is to stand."""
+    """A comment, and the symbol or text beside which it is to stand."""
 
     number: int
     line: int
-    """Of the Markdown, where its fence begins."""
+    """The line of the Markdown where the comment's fence begins."""
     file: str
     symbol: str
     search: str
@@ -33,10 +33,10 @@ class Note:
 
 @dataclass
 class Walkthrough:
-    """The whole of it, in order: Markdown, and comments."""
+    """A walkthrough, in order: Markdown, and comments."""
 
     title: str
-    """Its first heading, which is in no part."""
+    """The first heading, which is in no part."""
     parts: list[str | Note] = field(default_factory=list)
 
     @property

@@ -26,7 +26,7 @@ from tests.places import HOSTILE
 from wasm_host.harden import probe
 
 CAGED: Final = "conductor.author.caged"
-"""What the command line of a caged child holds."""
+"""A part of the command line of a caged child."""
 
 LINE: Final = b'{"jsonrpc":"2.0","method":"x"}\n'
 

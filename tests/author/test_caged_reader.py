@@ -21,7 +21,7 @@ from tests.harness.process.processes import children
 from tests.places import PASSTHROUGH, ROOT
 
 CAGED: Final = "conductor.author.caged"
-"""What the command line of a caged child holds."""
+"""A part of the command line of a caged child."""
 
 MAGIC: Final = b"\0asm\1\0\0\0"
 MOST: Final = 64 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""What a Python source declares is held to its manifest, and to the rights that it asks for."""
+"""Declarations of a Python source are held to its manifest, and to the rights that it asks for."""
 
 import inspect
 from pathlib import Path
@@ -188,7 +188,8 @@ BUNDLED: Final = [name for name in catalog.bundled() if catalog.resolve(name).sc
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_no_bundled_component_has_such_a_handler(name: str) -> None:
-    """Their sources are not read when a chain starts, since this test does."""
+    """The sources of bundled components are not read when a chain starts, since this test reads
+    them."""
     spec = catalog.resolve(name)
     assert spec.manifest is not None
     declared = facts.declared(scripts.read(spec.script))

@@ -69,7 +69,7 @@ def test_what_it_gets_is_seen_and_what_does_not_go_on_is_hidden() -> None:
 
 
 BEYOND: Final = {"a2a": ["web:HOST"], "decide": ["web:HOST"]}
-"""What the user allows these by the address of a setting: their manifests cannot name it."""
+"""Rights that the user allows by the address of a setting: the manifest cannot name the address."""
 
 
 def test_bundled_components_lack_no_right_that_they_use() -> None:

@@ -120,7 +120,7 @@ def test_an_unknown_revision_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_benchmarks_need_nothing_but_python_and_what_they_measure() -> None:
-    """They run in the checkout of a wheel that is installed elsewhere."""
+    """The benchmarks run in the checkout of a wheel that is installed elsewhere."""
     code = (
         "import sys; import benchmarks.__main__; "
         "known = sys.stdlib_module_names | {'benchmarks', 'components'}; "

@@ -38,7 +38,7 @@ class Agent:
         self.answer(self.prompt, {"stopReason": reason})
 
     async def messages(self) -> AsyncIterator[Json]:
-        """What comes, until the client is gone."""
+        """The messages as they come, until the client is gone."""
         while (line := await self.channel.receive()) is not None:
             yield json.loads(line)
 

@@ -27,7 +27,8 @@ class Here(Place):
     capsys: pytest.CaptureFixture[str]
 
     def do(self, *arguments: str) -> Ran:
-        """What a command line comes to in this process: starting another takes most of the time."""
+        """The result of a command line in this process: most of the time goes into starting another
+        one."""
         self.capsys.readouterr()
         code = app.main(list(arguments))
         said = self.capsys.readouterr()
@@ -78,14 +79,14 @@ def program(folder: Path) -> Path:
 
 
 def installed(here: Here) -> dict[str, Any]:
-    """What `conductor list` shows, by name."""
+    """The components that `conductor list` shows, by name."""
     ran = here.do("list", "--json")
     assert ran.code == 0, ran.err
     return {row["name"]: row for row in json.loads(ran.out)["installed"]}
 
 
 def exec_(here: Here, *chain: str) -> Ran:
-    """One prompt through a chain."""
+    """Sends one prompt through a chain."""
     return here.run("exec", *chain, "demo", "-p", "hi")
 
 

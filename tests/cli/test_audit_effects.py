@@ -1,4 +1,4 @@
-"""What left the chain: every effect outside of it is a record of one kind, refused ones too."""
+"""Every effect outside of the chain is a record of one kind; refused effects too."""
 
 import http.server
 import json

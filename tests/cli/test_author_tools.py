@@ -1,4 +1,5 @@
-"""What an author does: `conductor new`, `test`, `check`, `build`, and the proxy behind an agent."""
+"""The work of an author: `conductor new`, `test`, `check`, `build`, and the proxy behind an
+agent."""
 
 import importlib.util
 import json
@@ -39,7 +40,7 @@ PATIENCE: Final = 500.0
 
 
 def missing(lang: str) -> str:
-    """What it would take to build a template and is not installed here; empty: nothing."""
+    """The program that a template needs and that is not installed here; empty: none."""
     if lang in ("c", "zig"):
         return "" if importlib.util.find_spec("ziglang") else "ziglang"
     if lang == "go":
@@ -60,7 +61,7 @@ def _rust_target() -> bool:
 
 
 def install(lang: str, folder: Path) -> None:
-    """What a project's README says to install in it, where that is its own business."""
+    """Installs what a project's README has an author install in the project itself."""
     tools = npm.node_tools()
     if lang == "js" and tools is not None:
         modules = npm.install(tools[1], ROOT / "guest_sdk" / "javascript")
@@ -390,7 +391,8 @@ clock = "to tell the time"
 
 @pytest.mark.proves("from anybody to your terminal", "from a stranger's folder")
 def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
-    """It says that it is a program, cannot speak to the terminal, and leads nowhere else."""
+    """The error says that the folder is a program. The folder cannot speak to the terminal, and
+    leads nowhere else."""
     folder = author.folder / "theirs"
     (folder / "test-scenarios").mkdir(parents=True)
     (folder / "proxy.py").write_text(

@@ -22,7 +22,7 @@ def _as_before() -> Iterator[None]:
 
 
 def bundle(folder: Path, config: str, policy: str = "") -> Bundled:
-    """What a folder of a bundle configures."""
+    """The configuration of a bundle in a folder."""
     folder.mkdir(exist_ok=True)
     (folder / "conductor.toml").write_text(config)
     if policy:

@@ -85,7 +85,7 @@ PROGRAMS: Final = {"bash": ["bash", "-c", BASH], "zsh": ["zsh", "-fc", ZSH]} | {
 
 
 def completed(shell: str, folder: Path) -> dict[str, set[str]]:
-    """What the shell offers for each of the lines."""
+    """The completions that the shell offers for each of the lines."""
     script = conductor("completion", shell)
     assert (script.code, script.err) == (0, "")
     (folder / "script").write_text(script.out, encoding="utf-8")

@@ -41,7 +41,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def shown(here: Place, *arguments: str, **variables: str) -> dict[str, Any]:
-    """What `conductor config show --json` prints."""
+    """The output of `conductor config show --json`."""
     ran = here.run("config", "show", "--json", *arguments, cwd=None, **variables)
     assert ran.code == 0, ran
     found: dict[str, Any] = json.loads(ran.out)

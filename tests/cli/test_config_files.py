@@ -149,7 +149,7 @@ UNREADABLE: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
     "dangling": (dangling, ""),
     "socket": (a_socket, ""),
 }
-"""What is called conductor.toml -> what is said about it."""
+"""The kinds of thing at conductor.toml -> the words of the error."""
 
 WRONG: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
     "latin": (latin, "is no text in UTF-8"),

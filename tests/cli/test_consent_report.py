@@ -1,4 +1,4 @@
-"""What is reported, once, of components where nobody is asked."""
+"""The report of components where nobody is asked; it comes once."""
 
 import shutil
 from pathlib import Path
@@ -30,7 +30,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Told:
-    """What is told of components, line by line."""
+    """The words about components, line by line."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -57,7 +57,7 @@ def test_a_module_that_says_nothing_is_told_of_once(told: Told) -> None:
 
 
 def test_what_asks_for_something_is_not_told_of_here(here: Path, told: Told) -> None:
-    """What it lacks is said at every start (`tests/cli/test_lacking.py`)."""
+    """Every start says what the component lacks (`tests/cli/test_lacking.py`)."""
     section.embed(str(here / "p.wasm"), f"{HEAD}[rights]\nfilter = 'x'".encode())
     assert told("./p.wasm") == []
     source = here / "x.py"

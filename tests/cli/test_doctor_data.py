@@ -62,7 +62,7 @@ def put_logs(home: Path, *ages: float) -> Path:
 
 
 def shown() -> dict[str, dict[str, Any]]:
-    """What `conductor doctor --data --json` says, by kind."""
+    """The rows of `conductor doctor --data --json`, by kind."""
     ran = conductor("doctor", "--data", "--json")
     assert ran.code == 0, ran.err
     return {row["kind"]: row for row in json.loads(ran.out)["kinds"]}

@@ -1,4 +1,4 @@
-"""What `conductor doctor` says about editors."""
+"""The report of `conductor doctor` on editors."""
 
 import json
 import os

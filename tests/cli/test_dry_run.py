@@ -28,7 +28,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def agent(here: Place, *arguments: str) -> Ran:
-    """What a dry run says."""
+    """The result of a dry run."""
     return here.run("agent", "--dry-run", *arguments, CONDUCTOR_RING="none")
 
 

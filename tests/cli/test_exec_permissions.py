@@ -19,7 +19,7 @@ def selected(kind: str) -> dict[str, Any]:
 
 
 def asked(options: object, *arguments: str) -> tuple[object, str]:
-    """What the agent is told that offers these options, and what the user is told."""
+    """The answer to the agent that offers these options, and the text for the user."""
     ran = conductor("exec", "py:tests.cli.agents:asking", "-p", json.dumps(options), *arguments)
     assert ran.code == 0
     return json.loads(ran.out), ran.err

@@ -1,4 +1,4 @@
-"""What is wrong with the options of a fleet's commands is said at once, without any NATS."""
+"""Wrong options of a fleet's commands are errors at once, without any NATS."""
 
 from pathlib import Path
 

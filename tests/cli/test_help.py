@@ -1,4 +1,4 @@
-"""What `conductor` and its commands say of themselves."""
+"""The help of `conductor` and of its commands."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def shown(
     capsys: pytest.CaptureFixture[str],
     columns: int = 80,
 ) -> str:
-    """What a command line shows on a terminal of so many columns."""
+    """The output of a command line on a terminal of so many columns."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(columns))
         assert main(arguments) == 0

@@ -24,8 +24,8 @@ AGENT = (
 
 
 def repeated(typed: list[str], text: str) -> list[str]:
-    """What a text recommends that has been typed already: all words of it, in any order, but for
-    those in capitals, which stand for something that the user has to add."""
+    """Commands in hints that the user has typed already: the same words, in any order. Words in
+    capitals do not count: they stand for words that the user has to add."""
     found = []
     for hint in re.findall(r"^hint: .*", text, re.MULTILINE):
         if any(words in hint for words in INSTEAD):

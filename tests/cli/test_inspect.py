@@ -33,7 +33,7 @@ def assembled(folder: Path, name: str, text: str) -> Path:
 
 
 def facts(*arguments: str) -> dict[str, Any]:
-    """What `--json` says of a component that nothing is wrong with."""
+    """The facts in `--json` of a component without a fault."""
     ran = conductor("inspect", "--json", *arguments)
     assert (ran.code, ran.err) == (0, "")
     found: dict[str, Any] = json.loads(ran.out)

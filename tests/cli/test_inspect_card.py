@@ -33,7 +33,7 @@ def card(component: str, folder: Path | None = None, columns: int = 80) -> list[
 
 
 def line(label: str, lines: list[str]) -> str:
-    """What stands behind a label."""
+    """The text behind a label."""
     (at,) = [at for at, text in enumerate(lines) if text.startswith(f"  {label} ")]
     further = itertools.takewhile(lambda text: text.startswith(" " * 12), lines[at + 1 :])
     return " ".join([lines[at].removeprefix(f"  {label}").strip(), *map(str.strip, further)])

@@ -186,7 +186,7 @@ def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     ],
 )
 def test_a_manifest_that_cannot_be_read_is_an_error(tmp_path: Path, text: str, said: str) -> None:
-    """It may ask for less than a component without one is given."""
+    """A manifest may ask for less than a component without a manifest is given."""
     shutil.copy(DATETIME, tmp_path)
     (tmp_path / "component.toml").write_text(text)
     conductor("inspect", str(tmp_path / "datetime.wasm")).assert_error(2, said)

@@ -21,7 +21,7 @@ from tests.places import DEADLINE
 
 
 class Heard:
-    """What the conductor's end reports."""
+    """The reports of the conductor's end."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []

@@ -56,7 +56,7 @@ def program(folder: Path) -> None:
 
 
 def exec_(here: Path, *components: str) -> Ran:
-    """One prompt through a chain; what its agent gets is what it answers."""
+    """Sends one prompt through a chain; the agent answers with the text that it gets."""
     return conductor("exec", *components, "demo", "-p", "hi", cwd=here)
 
 

@@ -45,7 +45,7 @@ def lock(folder: Path, *arguments: str) -> Ran:
 
 
 def locked(folder: Path, *arguments: str) -> Ran:
-    """One turn, held to the lock file."""
+    """Plays one turn, held to the lock file."""
     return conductor("exec", "--locked", *arguments, "-p", "hi", cwd=folder)
 
 

@@ -54,7 +54,7 @@ for line in sys.stdin:
 
 
 def run(tmp_path: Path, *arguments: str, code: int = 0) -> Path:
-    """One turn with an audit, which is found unbroken."""
+    """Plays one turn with an audit, which is found unbroken."""
     file = tmp_path / "audit"
     ran = conductor("exec", *CLOCK, "--audit", str(file), "-p", WORDS, *arguments, env=EXEC)
     assert ran.code == code, ran.err
@@ -69,7 +69,7 @@ def changes(file: Path) -> list[Json]:
 
 
 def shown(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> str:
-    """What `log show --all` prints, the times taken out."""
+    """The output of `log show --all`, without the times."""
     assert main(["log", "show", "--all", str(file), *options]) == 0
     return TIME.sub("", capsys.readouterr().out)
 

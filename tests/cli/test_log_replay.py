@@ -162,7 +162,7 @@ def test_a_program_that_ends_or_says_nothing(tmp_path: Path) -> None:
 
 
 def test_a_component_between_others_is_replayed_alone(tmp_path: Path) -> None:
-    """What stood around it is played. What a neighbour changed is part of that."""
+    """The neighbours are played from the trace, with the changes that they made."""
     file = tmp_path / "t"
     options = ("-c", "trace-content=all", "-c", "clock=2026-03-01T12:00:00")
     talked = ("datetime", "redact", program(tmp_path, PROXY), DEMO)

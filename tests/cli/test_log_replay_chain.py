@@ -146,7 +146,7 @@ def test_a_trace_that_is_cut_is_replayed_up_to_there(trace: Path, tmp_path: Path
 
 
 def test_a_trace_is_a_scenario(trace: Path, tmp_path: Path) -> None:
-    """Those of a folder are run by one command; what differs fails."""
+    """One command runs the traces of a folder; a trace that differs fails."""
     folder = tmp_path / "test-scenarios"
     folder.mkdir()
     recorded = trace.read_bytes()

@@ -1,4 +1,4 @@
-"""What is shown on a terminal, and how."""
+"""The output on a terminal, and its form."""
 
 import asyncio
 import contextlib
@@ -104,7 +104,7 @@ def test_a_flood_is_cut_unless_lines_were_asked_for(capsys: pytest.CaptureFixtur
 
 
 def on_terminal(work: Callable[[Output], Awaitable[None]]) -> bytes:
-    """What arrives at a terminal that `work` writes to."""
+    """The bytes that arrive at a terminal to which `work` writes."""
     master, slave = os.openpty()
 
     async def run() -> None:

@@ -73,7 +73,7 @@ def valued(command: str) -> list[Option]:
 
 
 def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | None:
-    """What typer makes of a command line, or None where it explains."""
+    """The command line as typer reads it, or None where typer explains."""
     parsed: list[Parsed] = []
 
     def chain(one: Parsed) -> int:

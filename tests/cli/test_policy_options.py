@@ -1,4 +1,4 @@
-"""What is said of a component's policy behind a comma, and as a JSON object."""
+"""A component's policy behind a comma, and as a JSON object."""
 
 import json
 import re

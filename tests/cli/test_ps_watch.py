@@ -25,7 +25,7 @@ from tests.harness.process.rig import Rig
 from tests.places import DEADLINE
 
 LEAVES = "\x1b[?1049l"
-"""What a program writes that gives the terminal back."""
+"""The sequence of a program that gives the terminal back."""
 
 
 def socket_of(pid: int) -> str | None:

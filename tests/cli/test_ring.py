@@ -115,7 +115,7 @@ def dying(*chain: str, prompt: str = "hi") -> Ran:
 
 
 def shown(path: Path) -> str:
-    """What `log show` makes of a ring."""
+    """The output of `log show` for a ring."""
     ran = conductor("log", "show", str(path))
     assert ran.code == 0, ran.err
     return ran.out

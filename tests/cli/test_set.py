@@ -50,14 +50,14 @@ def _text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def applied(*words: str) -> dict[str, Any]:
-    """What a command line with `-c` comes to."""
+    """The values of a command line with `-c`."""
     parsed = fast.parse(["agent", *(each for word in words for each in ("-c", word)), "demo"])
     assert parsed is not None
     return configured.applied(parsed).values
 
 
 def shown(*arguments: str) -> Ran:
-    """What is configured, with these words."""
+    """The configuration with these words."""
     return conductor("config", "show", "--origin", *arguments, env=environment())
 
 

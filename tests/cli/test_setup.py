@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def fine(ran: Ran) -> str:
-    """What a command that succeeded printed."""
+    """The output of a command that succeeded."""
     assert ran.code == 0, ran.err
     return ran.out
 
@@ -214,7 +214,7 @@ def test_a_policy_refuses_what_it_refuses_at_any_start(tmp_path: Path) -> None:
 
 @pytest.fixture
 def started() -> list[list[str]]:
-    """What was started to test an entry."""
+    """The commands that were started to test an entry."""
     return []
 
 

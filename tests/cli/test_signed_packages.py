@@ -64,7 +64,7 @@ class Home:
         assert self.state() == before
 
     def state(self) -> dict[str, bytes]:
-        """What is installed, and what is locked."""
+        """The packages installed, and the locks."""
         store = self.folder / ".local" / "share" / "conductor" / "installed"
         receipts = {each.name: each.read_bytes() for each in (store / "receipts").glob("*")}
         contents = {each.name: b"" for each in store.glob("sha256-*")}
@@ -295,7 +295,8 @@ def test_an_identity_that_reads_as_another(home: Home, who: dict[str, Any]) -> N
 @pytest.mark.parametrize("part", ["certificateAuthorities", "tlogs", "ctlogs"])
 @pytest.mark.parametrize("when", [("start", "2026-03-02"), ("end", "2026-02-28")])
 def test_a_root_that_counts_at_another_time(home: Home, part: str, when: tuple[str, str]) -> None:
-    """What has ended, or has not begun, on the first of March confirms nothing of that day."""
+    """A part that has ended, or has not begun, on the first of March confirms nothing of that
+    day."""
     trust = Sigstore()
     home.publish("1.0.0", trust)
     root = json.loads(trust.trusted_root())
@@ -307,7 +308,7 @@ def test_a_root_that_counts_at_another_time(home: Home, part: str, when: tuple[s
 
 @pytest.mark.proves("another component of the same")
 def test_another_component_of_the_same_signer(home: Home) -> None:
-    """Its version says nothing, and to remove the first one forgets its signer: so it is said."""
+    """A higher version under another name is refused by an error that tells both names."""
     trust = Sigstore()
     mine = home.trusts(trust)
     home.publish("1.0.0", trust)
@@ -400,7 +401,7 @@ def test_a_lock_with_another_signer(home: Home) -> None:
 
 
 def test_only_conductor_speaks_of_a_signature(home: Home) -> None:
-    """What reads bundles has warnings of its own; they are none of the user's."""
+    """The library that reads bundles has warnings of its own; they are none of the user's."""
     trust = Sigstore()
     bundle = trust.bundle(PASSTHROUGH.read_bytes())
     leaf = bundle["verificationMaterial"].pop("certificate")

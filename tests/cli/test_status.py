@@ -62,7 +62,7 @@ def chain(gate: Path) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """What a terminal shows in the end."""
+    """The text that a terminal shows in the end."""
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join(line.rpartition(CLEAR)[2] for line in lines)
 

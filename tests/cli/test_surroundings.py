@@ -1,4 +1,4 @@
-"""What a command finds when it starts: any locale, closed streams, odd names and folders."""
+"""The surroundings of a command at its start: any locale, closed streams, odd names and folders."""
 
 import json
 import os
@@ -227,7 +227,8 @@ def test_a_folder_with_a_conductor_of_its_own_runs_nothing(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("python_guest")
 def test_whatever_the_umask_is_nobody_else_may_enter_the_folders_it_makes(tmp_path: Path) -> None:
-    """Those above the folder of a file too: who may write there may put another in its place."""
+    """The folders above the folder of a file too: who may write there may put another in its
+    place."""
     written(tmp_path / "bundle", {"conductor.toml": File(CHAIN)})
     home = tmp_path / "home"
     home.mkdir()

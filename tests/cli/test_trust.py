@@ -34,7 +34,7 @@ def run(*arguments: str) -> Ran:
 
 
 def trusted() -> list[dict[str, Any]]:
-    """What is trusted."""
+    """The folders and components that are trusted."""
     ran = run("trust", "--list", "--json")
     assert (ran.code, ran.err) == (0, "")
     found: list[dict[str, Any]] = json.loads(ran.out)["trusted"]

@@ -1,4 +1,5 @@
-"""What only watches stops nothing, and `log show --would` tells what it would have stopped."""
+"""A component that only watches stops nothing; `log show --would` tells what it would have
+stopped."""
 
 import json
 import re
@@ -31,7 +32,7 @@ proxy.run()
 
 
 def would(file: Path, *more: str) -> list[dict[str, Any]]:
-    """What `log show --would` tells of a file."""
+    """The output of `log show --would` for a file."""
     told = conductor("log", "show", "--would", "--json", str(file), *more)
     assert told.code == 0, told.err
     return [json.loads(line) for line in told.out.splitlines()]

@@ -141,7 +141,7 @@ async def test_files(tmp_path: Path) -> None:
 
 
 class OfMineError(BaseException):
-    """What a program raises."""
+    """An exception of the program itself."""
 
 
 # -- what goes wrong -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from conductor.spec import managed
 
 
 async def answer(*components: str) -> str:
-    """What the agent answers to `hi`."""
+    """The agent's answer to `hi`."""
     async with conductor.open(*components) as chain:
         return str(await chain.prompt("hi"))
 

@@ -187,7 +187,7 @@ def test_texts_of_the_agent_are_shown_on_one_line() -> None:
 
 
 def test_a_program_that_answers(tmp_path: Path) -> None:
-    """It starts in an empty folder of its own, which is gone afterwards."""
+    """The program starts in an empty folder of its own, which is gone afterwards."""
     place = tmp_path / "place"
     body = f"""
     import os

@@ -1,4 +1,4 @@
-"""What a person's client makes of the messages of a session, in both versions of ACP."""
+"""The text that a person's client shows of a session's messages, in both versions of ACP."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_a_link_that_is_lost_leaves_no_turn() -> None:
 
 
 def texts(session: Session, *updates: dict[str, Any]) -> list[str]:
-    """What is shown of messages of the agent."""
+    """The texts that are shown of messages of the agent."""
     shown = [one for update in updates for one in session.take(update)]
     return [one["content"].get("text", one["content"]["type"]) for one in shown]
 

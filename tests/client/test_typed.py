@@ -1,4 +1,4 @@
-"""What users write with the library and the SDK has types: mypy and pyright find no fault in it."""
+"""Users' code with the library and the SDK has types: mypy and pyright find no fault in it."""
 
 import shutil
 import subprocess

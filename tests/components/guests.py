@@ -13,18 +13,18 @@ def load(name: str, **limits: int) -> wasm_host.Module:
 
 
 def clock_answer(ask: int, time: str = "12:34:56") -> bytes:
-    """What the conductor answers to clock request number ``ask``."""
+    """The conductor's answer to clock request number ``ask``."""
     result = {"date": "2025-10-08", "time": time, "weekday": "Wednesday", "timezone": "UTC"}
     return b"c" + json.dumps({"jsonrpc": "2.0", "id": ask, "result": result}).encode() + b"\n"
 
 
 def clock_request(ask: int) -> bytes:
-    """What `datetime` asks for the ``ask``-th time."""
+    """The ``ask``-th clock request of `datetime`."""
     return b'c{"jsonrpc":"2.0","id":%d,"method":"clock"}\n' % ask
 
 
 def block(time: str = "12:34:56") -> bytes:
-    """What `datetime` puts into a prompt at that time."""
+    """The block that `datetime` puts into a prompt at that time."""
     text = f'<current-date date="2025-10-08" time="{time}"/>'
     return json.dumps({"type": "text", "text": text}, separators=(",", ":")).encode()
 

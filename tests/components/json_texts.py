@@ -44,7 +44,7 @@ def arrays(draw: st.DrawFn, elements: st.SearchStrategy[str]) -> str:
 
 @st.composite
 def member(draw: st.DrawFn, name: str, value: str) -> str:
-    """One member, spaced at random."""
+    """A member, spaced at random."""
     space = [draw(spaces) for _ in range(4)]
     return f"{space[0]}{name}{space[1]}:{space[2]}{value}{space[3]}"
 

@@ -16,7 +16,7 @@ TRANSCRIPTS = sorted((FOLDER / "test-scenarios").glob("*.txt"))
 
 
 def converse(given: bytes, **env: str) -> bytes:
-    """What the proxy writes, from start to end, when it is given these lines."""
+    """The output of the proxy, from start to end, for these lines."""
     done = subprocess.run(
         [sys.executable, str(FOLDER / "proxy.py")],
         input=given,

@@ -78,14 +78,15 @@ def conductor(*arguments: str) -> Ran:
 
 
 def ok(*arguments: str) -> str:
-    """What a command prints that succeeds."""
+    """The output of a command that succeeds."""
     done = conductor(*arguments)
     assert done.code == 0, done
     return done.out
 
 
 def ask(chain: Chain, do: str, name: str = "") -> None:
-    """What `conductor ps pause`, `resume` and `reload` do, without a process of their own."""
+    """Does the same as `conductor ps pause`, `resume` and `reload`, without a process of their
+    own."""
     control, _ = client.chosen(places.Id(chain.process.pid), name)
     with contextlib.closing(control):
         assert control.ask(do, name, patient=True) == "done"

@@ -51,7 +51,7 @@ def _foreign(folder: Path) -> None:
 
 
 def _long(folder: Path) -> None:
-    """Its path is too long for a socket."""
+    """The folder's path is too long for a socket."""
     os.environ["XDG_RUNTIME_DIR"] = str(folder.parent / ("x" * 100))
 
 

@@ -23,7 +23,7 @@ def definitions(version: int) -> Json:
 
 
 def methods(version: int) -> dict[tuple[str, str], dict[str, str]]:
-    """Of each method, and the side that receives it: its types, by their kinds."""
+    """The types of each method and its receiving side, by their kinds."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for name, held in definitions(version).items():
         if "x-method" in held:

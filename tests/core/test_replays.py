@@ -171,7 +171,7 @@ class Chain:
         self.told: list[Json] = []
         """The messages that the client got."""
         self.entries: list[Entry] = []
-        """Of the updates that it got."""
+        """The entries of the updates that the client got."""
         self.queue: deque[tuple[str, bytes]] = deque()
         self.asked = 0
 

@@ -29,7 +29,8 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What differs first, without its numbers: differences of one kind are mostly one."""
+        """The first difference, without its numbers: differences of one kind mostly have one
+        cause."""
         ours, theirs = self.ours.steps[self.at], self.theirs.steps[self.at]
         for stream in sorted({*ours, *theirs}, key=_rank):
             one, other = ours.get(stream, []), theirs.get(stream, [])
@@ -40,7 +41,7 @@ class Difference(msgspec.Struct, frozen=True):
         return ""
 
     def transcript(self) -> str:
-        """What happened until then, and what each revision made of the last step."""
+        """The play until then, and the outcome of the last step in each revision."""
         before = [line for lines in self.ours.lines[: self.at] for line in lines]
         ours, theirs = self.ours.lines[self.at], self.theirs.lines[self.at]
         diff = difflib.ndiff(theirs, ours)
@@ -49,7 +50,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def _rank(stream: str) -> tuple[bool, str]:
-    """What peers are sent counts most."""
+    """The lines to peers count most."""
     return not stream.startswith("to "), stream
 
 
@@ -64,7 +65,7 @@ def differences(ours: Player, theirs: Player, plays: Sequence[Play]) -> Iterator
 
 
 def difference(ours: Player, theirs: Player, play: Play) -> Difference | None:
-    """What differs in a play; None: nothing."""
+    """The difference in a play; None: there is none."""
     mine, others = ours.made(play), theirs.made(play)
     return None if mine.steps == others.steps else Difference(play, mine, others)
 

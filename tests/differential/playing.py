@@ -29,7 +29,7 @@ _TAKEN: Final = ("woken", "served", "resolved", "recalled")
 
 
 class Play(msgspec.Struct, frozen=True):
-    """One storm, as numbers."""
+    """A storm, as numbers."""
 
     kind: str
     salt: int
@@ -94,7 +94,7 @@ class Recording:
         self.lines: list[str] = []
         """All that happens, in order, for a reader."""
         self.streams: dict[str, list[str]] = {}
-        """What is compared: for each peer what it was sent, and the effects of each kind."""
+        """The streams to compare: for each peer the lines to it, and the effects of each kind."""
         self._tokens: dict[tuple[int, int], str] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -136,14 +136,14 @@ class Recording:
         self.streams.setdefault(stream, []).append(text)
 
     def log(self, log: io.StringIO) -> None:
-        """What hosts have logged."""
+        """Takes the log of hosts."""
         for line in log.getvalue().splitlines():
             self._add("the log of hosts", line)
         log.seek(0)
         log.truncate()
 
     def taken(self) -> dict[str, list[str]]:
-        """What was made since the last call."""
+        """The streams since the last call."""
         streams, self.streams = self.streams, {}
         return streams
 
@@ -176,10 +176,10 @@ class Recorded(Storm):
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What a revision made of a play."""
+    """The outcome of a play in one revision."""
 
     steps: list[dict[str, list[str]]]
-    """For the start, each step and the calm: what each stream has got."""
+    """For the start, each step and the calm: the lines of each stream."""
     lines: list[list[str]]
     """The same for a reader."""
 
@@ -233,7 +233,7 @@ def _plays(storm: Recorded, play: Play, note: Callable[..., None]) -> None:
 
 
 def _look(storm: Storm) -> None:
-    """What a shell can see of the router."""
+    """Asks the router all that a shell can ask."""
     router = storm.router
     router.quiet()
     for name, node in storm.nodes.items():

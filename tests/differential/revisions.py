@@ -16,7 +16,7 @@ from tests.differential.playing import Made, Play
 from tests.places import ROOT
 
 PACKAGES: Final = ("conductor", "wasm_host")
-"""What a player needs of a revision."""
+"""The packages of a revision that a player needs."""
 
 
 class Player:
@@ -58,7 +58,7 @@ class Player:
         return msgspec.json.decode(self._line(), type=of)
 
     def digests(self, plays: Sequence[Play]) -> list[tuple[str, str]]:
-        """What it makes of each play, in short: a digest, and why the play ended early."""
+        """The outcome of each play, in short: a digest, and the reason for an early end."""
         found: list[tuple[str, str]] = self._ask(plays, whole=False, of=list[tuple[str, str]])
         return found
 

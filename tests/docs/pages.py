@@ -64,7 +64,7 @@ def blocks(text: str, language: str | None = None) -> list[Block]:
 
 
 def section(text: str, title: str) -> str:
-    """What stands below a heading, up to the next one of its level or of a higher one."""
+    """The text below a heading, up to the next heading of its level or of a higher one."""
     mark = re.search(rf"^(#+) {re.escape(title)}$", text, re.MULTILINE)
     assert mark is not None, f"no page has the heading {title}"
     held = [(fence.start(), fence.end()) for fence in _FENCE.finditer(text)]
@@ -81,7 +81,7 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """What a link may name behind `#`, as the usual viewers make it of headings."""
+    """The words that a link may have behind `#`, as the usual viewers make them of headings."""
     titles = _HEADING.findall(_FENCE.sub("", text))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -128,7 +128,7 @@ def commands(text: str) -> list[list[str]]:
 
 
 def _invocations(line: str) -> Iterator[list[str]]:
-    """What a shell would hand to `conductor`, for each command of a line."""
+    """The words that a shell would hand to `conductor`, for each command of a line."""
     lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:

@@ -1,4 +1,4 @@
-"""What belongs to the public interface of each package, in the order in which docs/api tells it."""
+"""The public interface of each package, in the order in which docs/api tells it."""
 
 from typing import Final, NamedTuple
 

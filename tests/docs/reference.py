@@ -106,7 +106,8 @@ class Writer:
                 yield self._prose(one)
 
     def _all_members(self, owner: griffe.Class) -> Iterator[griffe.Object]:
-        """Its own, then those of bases that have no place of their own on the page."""
+        """The class's own members, then those of bases that have no place of their own on the
+        page."""
         seen: set[str] = set()
         for one in (owner, *owner.mro()):
             if one is not owner and one.name in self._names:

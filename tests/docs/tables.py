@@ -99,7 +99,7 @@ def _methods(request: str | None, notification: str | None) -> str:
 
 
 def services() -> str:
-    """What proxies may call on side `c`."""
+    """The methods that proxies may call on side `c`."""
     rows = [
         (f"`{call.name}`", call.summary, _taken(call), call.params, call.result) for call in CALLS
     ]
@@ -157,7 +157,7 @@ FLOW: Final = {
     "drain": "after the client's end of file, time in which nobody works at requests still open",
     "drain_total": "after the client's end of file, time for requests still open altogether",
 }
-"""What bounds the conductor itself, by the field of `conductor.spec.options.Options`."""
+"""The bounds of the conductor itself, by the field of `conductor.spec.options.Options`."""
 
 
 def flow() -> str:
@@ -179,7 +179,7 @@ def components() -> str:
 
 
 def for_trials() -> str:
-    """Those to try chains with."""
+    """The components to try chains with."""
     return _components(_FOR_TRIALS)
 
 
@@ -255,7 +255,7 @@ def guards() -> str:
 
 
 def doors() -> str:
-    """What clients and components get of the bridge at most."""
+    """The most that clients and components get of the bridge."""
     mib, kib = 1 << 20, 1 << 10
     unsent = f"{mcp.UNSENT // mib} MiB"
     oldest = "the one that has waited longest is closed"
@@ -343,7 +343,7 @@ def doors() -> str:
 
 
 def component_options_table() -> str:
-    """What may stand behind a component."""
+    """The keys that may stand behind a component."""
     rows = [
         (f"`{option.name}={option.value}`".replace("|", r"\|"), option.help)
         for option in component_options.OPTIONS
@@ -427,7 +427,7 @@ def known_agents() -> str:
 
 
 def agent_quirks() -> str:
-    """What is peculiar of known agents."""
+    """The peculiarities of known agents."""
     rows = [(f"`{one.id}`", quirk) for one in agents.table() for quirk in one.quirks]
     return table(("agent", "quirk"), rows)
 

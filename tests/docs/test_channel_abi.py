@@ -1,4 +1,4 @@
-"""What docs/architecture.md#the-channel promises authors of guests."""
+"""The promises of docs/architecture.md#the-channel to authors of guests."""
 
 import json
 import subprocess
@@ -120,7 +120,7 @@ def test_the_log_takes_the_levels_shown() -> None:
 
 
 def answer_of(method: bytes) -> dict[str, Any]:
-    """What a guest without grants is told when it asks for a service."""
+    """The error for a guest without grants that asks for a service."""
     guest = Component("it", "proxy `it`", CHANNEL, frozenset())
     router = Router([guest, Component("agent")])
     line = b'c{"jsonrpc":"2.0","id":1,"method":"%b"}' % method

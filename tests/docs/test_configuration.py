@@ -60,7 +60,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def complaints(text: str) -> list[str]:
-    """What an editor that knows the schema has against a file."""
+    """The complaints against a file by an editor that knows the schema."""
     return [error.message for error in VALIDATOR.iter_errors(tomllib.loads(text))]
 
 

@@ -1,4 +1,4 @@
-"""What the documents say is what the program does."""
+"""The documents are true: the program does all that they say."""
 
 import json
 import re

@@ -66,7 +66,7 @@ def test_what_the_readme_shows_is_what_comes(tmp_path: Path) -> None:
 
 
 def answer_of(settings: Path, home: Path) -> str:
-    """What the agent of an editor's settings answers, started as from a desktop."""
+    """The answer of the agent in an editor's settings, started as from a desktop."""
     root = jsonc.parse(settings.read_text("utf-8"))
     entry = root.at("agent_servers", "Conductor") if root is not None else None
     assert entry is not None

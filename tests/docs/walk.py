@@ -78,7 +78,7 @@ def blocks(page: str) -> list[Block]:
 
 
 class Shown(NamedTuple):
-    """What a page shows, where, and what came instead of it."""
+    """A block of a page, and the output that came instead of its text."""
 
     block: Block
     came: str
@@ -139,7 +139,7 @@ class Walk:
         return shown
 
     def _do(self, block: Block) -> str | None:
-        """What one block leads to; None: nothing that could be shown."""
+        """The output of one block; None: nothing that could be shown."""
         named = _FILE.match(block.before)
         if block.more == "not run here":
             self.left_out.append(block)
@@ -163,7 +163,7 @@ class Walk:
         return came + self._command(block, last, block.more)
 
     def _command(self, block: Block, command: str, how: str) -> str:
-        """What a command writes. One stream after the other: who writes first is chance."""
+        """The output of a command. One stream after the other: their order is chance."""
         done = subprocess.run(
             ["/bin/sh", "-c", f'{command}\ncode=$?; pwd > "{self._where}"; exit $code'],
             stdin=subprocess.DEVNULL,

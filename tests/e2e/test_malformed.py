@@ -38,7 +38,7 @@ def test_junk_of_the_client(rig: Rig, junk: str) -> None:
 
 
 def test_a_mark_of_bytes_order_and_a_float_for_an_id(rig: Rig) -> None:
-    """Of the client, and of the agent; and the cause beside a result of null."""
+    """Such lines of the client, and of the agent; and the cause beside a result of null."""
     chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
     chain.send_bytes(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1.0,"method":"initialize","params":'
                      b'{"protocolVersion":1,"clientCapabilities":{}}}\n')  # fmt: skip

@@ -60,7 +60,8 @@ def test_a_declaration_stands_beside_the_clients(rig: Rig) -> None:
 
 
 def test_connect_message_disconnect_in_order(rig: Rig) -> None:
-    """Of each generation that has connections one, all in one chain, each heard by its owner."""
+    """One proxy of each generation that has connections, all in one chain, each heard by its
+    owner."""
     generations = {"one": "sdk-2", "two": "rfd", "three": "sdk-0.12", "four": "sacp"}
     components = [proxy(rig, generation, name) for name, generation in generations.items()]
     chain = rig.agent(*components, proxy(rig, "pacp", "five"), rig.demo("--no-http"))

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Editor:
-    """What the desk knows of a client."""
+    """The desk's view of a client."""
 
     capabilities: Capabilities = ALL
     version: int | None = 1
@@ -50,7 +50,7 @@ class Side:
         return self.desk.from_client(id_, f"_scp/{method}", json.dumps(params).encode())
 
     def shown(self, method: str, owner: str = "X", **params: Any) -> Json:
-        """What the client gets of a message, which it takes."""
+        """The message that the client gets of this one, and takes."""
         (sent,) = self.up(method, owner, **params)
         assert isinstance(sent, ToClient)
         assert sent.id is not None

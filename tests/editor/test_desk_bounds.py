@@ -35,7 +35,7 @@ def sends(desk: Desk, id_: int | None, method: str, owner: str = "X", **params: 
 
 
 def refusal(effect: Effect) -> str:
-    """What a component is told that is refused."""
+    """The error of a component whose message is refused."""
     assert isinstance(effect, ToChain)
     assert effect.member == b"error"
     return str(json.loads(effect.body)["message"])

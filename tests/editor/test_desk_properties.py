@@ -28,7 +28,7 @@ FLAGS: Final = {
     "log": "log",
 }
 Key = tuple[str, str, str]
-"""What it is, its session and its id."""
+"""The kind of a thing, its session and its id."""
 
 
 class Conversation(RuleBasedStateMachine):

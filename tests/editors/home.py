@@ -39,7 +39,7 @@ from conductor.cli import main
 
 sys.exit(main())
 """
-"""What an installer puts on PATH, for this checkout."""
+"""The program that an installer puts on PATH, for this checkout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Home:
         return path
 
     def launch(self, editor: str, name: str = "Conductor") -> Launch:
-        """What an editor reads in its settings."""
+        """The entry that an editor reads in its settings."""
         target = table.find(editor)
         found = target.entries(self.settings(editor).read_text())[target.key(name)]
         assert found is not None

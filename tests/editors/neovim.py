@@ -77,7 +77,7 @@ class Neovim:
         self._lua.execute(code.encode(errors="surrogateescape"))
 
     def read(self, expression: str) -> Any:
-        """What an expression means: tables as lists or dictionaries, strings as bytes."""
+        """The value of an expression: tables as lists or dictionaries, strings as bytes."""
         return _plain(self._lua.eval(expression.encode(errors="surrogateescape")))
 
 

@@ -1,4 +1,4 @@
-"""What `conductor setup` writes to disk, and when it writes nothing."""
+"""The files that `conductor setup` writes, and the cases in which it writes none."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `conductor setup devin` writes is a registry of agents as ACP describes it."""
+"""`conductor setup devin` writes a registry of agents as ACP describes it."""
 
 import importlib
 import json
@@ -68,7 +68,8 @@ REGISTRY: Final = {
         },
     },
 }
-"""What the ACP registry's schema of February 2026 asks for, of what conductor writes."""
+"""The members that the ACP registry's schema of February 2026 requires, of those that conductor
+writes."""
 
 NAMES: Final = ["-", "9 lives", "Conductor", "With review!", "x" * 300, "Ä", "日本"]
 

@@ -20,7 +20,7 @@ JSON: Final = sorted(name for name, each in table.TARGETS.items() if isinstance(
 
 
 def held(text: str | None) -> Any:
-    """What a text holds."""
+    """The value of a text."""
     value = jsonc.parse(text or "")
     return {} if value is None else copy.deepcopy(value.data)
 

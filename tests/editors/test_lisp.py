@@ -12,7 +12,7 @@ words = st.binary().map(os.fsdecode) | st.text(st.characters(exclude_categories=
 
 
 def meaning(literal: str) -> bytes:
-    """What Emacs makes of a string: its manual, "General Escape Syntax"."""
+    """The string that Emacs makes of a literal: its manual, "General Escape Syntax"."""
     assert literal[0] == literal[-1] == '"'
     meant = b""
     rest = literal[1:-1]

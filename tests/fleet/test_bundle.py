@@ -56,7 +56,7 @@ class Home:
         self.cache = folder / "bundles"
 
     def open(self, name: str, *keys: str) -> Opened:
-        """What a worker makes of a bundle."""
+        """The bundle as a worker opens it."""
         trusted = bundles.keys_of(keys or (self.public,))
         return BundleCache(str(self.cache)).opened(bundles.parse(name), trusted)
 
@@ -177,7 +177,7 @@ def test_a_signature_of_another_bundle(home: Home) -> None:
 
 
 def test_a_key_that_is_trusted_no_more(home: Home, registry: HandMade) -> None:
-    """What is here counts only with a key that is trusted now."""
+    """A bundle in the cache counts only with a key that is trusted now."""
     name = push(registry, bundles.made(FILES), home.key)
     _, other = pair(home.folder, "other")
     home.open(name)

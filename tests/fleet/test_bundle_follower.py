@@ -167,7 +167,8 @@ async def test_a_registry_that_gives_nothing_is_asked_again(worker: Callable[[],
 async def test_a_bundle_that_does_not_come_keeps_nobody_from_going_back(
     worker: Callable[[], Worker], times: int
 ) -> None:
-    """Its registry is away, or sends a byte now and then; and a later candidate is not kept."""
+    """The candidate's registry is away, or sends a byte now and then; a later candidate is not
+    kept."""
     async with following(worker) as (one, active):
         first, second, third, fourth = (one.add("\n" * number) for number in range(4))
         await active(first)

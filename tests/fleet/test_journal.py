@@ -93,7 +93,7 @@ def texts(entries: list[Written]) -> list[str]:
 
 
 class Lines:
-    """What a worker logs."""
+    """The lines that a worker logs."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

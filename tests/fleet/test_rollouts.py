@@ -87,7 +87,7 @@ class Pool:
         return ran.out
 
     def status(self) -> dict[str, Any]:
-        """What `rollout --status` says."""
+        """The output of `rollout --status`."""
         found: dict[str, Any] = json.loads(self.rolled("--status", "--json"))
         return found
 
@@ -314,7 +314,7 @@ def test_a_worker_that_starts_later_takes_the_active_one(pool: Pool) -> None:
 
 
 def test_a_share_of_the_workers_is_enough_if_that_is_asked(pool: Pool) -> None:
-    """One worker's user configuration does not matter; a policy of its machine would."""
+    """The user configuration of a worker does not matter; a policy of its machine would."""
     plain, dated = pool.bundle(PLAIN), pool.bundle(DATED)
     other, public = pair(pool.folder, "other")
     first = pool.worker("--bundle-key", pool.public)
@@ -429,7 +429,8 @@ def test_what_cannot_be_rolled_out(pool: Pool) -> None:
 
 
 def test_a_worker_that_stands_still_is_not_taken_for_ready(pool: Pool) -> None:
-    """It has answered once, and NATS still has it: too few are ready, however long it is silent."""
+    """The worker has answered once, and NATS still has it: too few are ready, however long it is
+    silent."""
     pool.worker()
     plain = pool.bundle(PLAIN)
     pool.rolled(plain)
@@ -531,8 +532,8 @@ def test_a_record_of_before_is_refused_and_said(pool: Pool) -> None:
 
 @pytest.mark.proves("the record of a pool")
 def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Pool) -> None:
-    """Its signature is taken away, of another key, of another pool, of something else; a worker
-    that starts then keeps what ran too."""
+    """The record has no signature, or one of another key, pool or thing; a worker that starts then
+    keeps the old bundle too."""
     first, second = pool.bundle(PLAIN), pool.bundle(DATED)
     other, other_public = pair(pool.folder, "other")
     worker, attacker = pool.worker(), Attacker(pool)

@@ -1,4 +1,4 @@
-"""What a fleet has to bear: clients that do not read, old epochs, other versions, a NATS that is
+"""Strains that a fleet bears: clients that do not read, old epochs, other versions, a NATS that is
 full or away for good, an upgrade under load, a thousand idle sessions.
 """
 

@@ -46,7 +46,7 @@ def tenants(tmp_path: Path) -> Iterator[Nats]:
 
 
 def user(name: str) -> dict[str, str]:
-    """What a part of the fleet has in its environment."""
+    """The environment of a part of the fleet."""
     return {"CONDUCTOR_NATS_USER": name, "CONDUCTOR_NATS_PASSWORD": f"of-{name}"}
 
 
@@ -188,16 +188,16 @@ CALLS: Final = (
         for stream in ("KV_rooms", "KV_owned", "KV_kv", "KV_config", "journal", "x")
     ),
 )
-"""What JetStream may be asked."""
+"""The requests that JetStream takes."""
 
 
 def info(*streams: str) -> set[str]:
-    """What says of streams what they are."""
+    """The requests that ask for the state of streams."""
     return {"INFO", *(f"STREAM.INFO.{stream}" for stream in streams)}
 
 
 def read(*streams: str) -> set[str]:
-    """What says that, and reads them one message at a time."""
+    """The requests that ask for the state of streams, and read their messages one at a time."""
     return info(*streams) | {f"STREAM.MSG.GET.{stream}" for stream in streams}
 
 
@@ -214,7 +214,7 @@ MAY: Final[dict[str, set[str]]] = {
     "auditor": set(),
     "admin": set(),
 }
-"""What each part may publish …"""
+"""The subjects to which each part may publish."""
 ASKS: Final[dict[str, set[str]]] = {
     "gateway": read("KV_rooms"),
     "worker": read(*STORES[:-1])
@@ -224,7 +224,7 @@ ASKS: Final[dict[str, set[str]]] = {
     "auditor": info("journal") | {"DIRECT.GET.journal"},
     "admin": info(*STORES) | {f"STREAM.CREATE.{stream}" for stream in STORES},
 }
-"""… and ask of JetStream."""
+"""The requests of each part to JetStream."""
 HEARS: Final[dict[str, set[str]]] = {
     "gateway": {"_INBOX.x", "gateway.g.to.c", "worker.w.beat", "fleet.gateways"},
     "worker": {
@@ -235,7 +235,7 @@ HEARS: Final[dict[str, set[str]]] = {
     "auditor": {"_INBOX.x"},
     "admin": {"_INBOX.x"},
 }
-"""… and hear."""
+"""The subjects that each part hears."""
 
 
 @pytest.mark.proves("a part of a fleet does its own")

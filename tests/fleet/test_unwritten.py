@@ -1,4 +1,4 @@
-"""What the journal has not acknowledged: each entry comes, within bounds, and is read once and in
+"""Entries that the journal has not acknowledged: each comes, within bounds, and is read once and in
 order, over a journal that loses, refuses and stands still."""
 
 from typing import Final

@@ -59,7 +59,7 @@ def link(machine: Machine, address: str, port: int) -> socket.socket:
 
 
 def says(link: socket.socket, text: bytes) -> bytes:
-    """What comes back."""
+    """The text that comes back."""
     link.sendall(text)
     found = b""
     while len(found) < len(text):

@@ -58,7 +58,8 @@ class Run:
                     pass
 
     def _sound(self, peer: str, frame: bytes) -> None:
-        """One line of JSON-RPC that can be read in one way only; no answer nobody asked for."""
+        """Asserts a line of JSON-RPC that can be read in one way only, and is no answer that nobody
+        asked for."""
         assert frame.endswith(b"\n")
         assert frame.count(b"\n") == 1
         text = frame.decode()

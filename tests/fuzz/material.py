@@ -1,4 +1,4 @@
-"""What the fuzzer starts from: golden conversations, the corpus, and ways to damage a line."""
+"""The fuzzer's material: golden conversations, the corpus, and ways to damage a line."""
 
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,14 +17,14 @@ CORPUS: Final = {
 
 
 class Said(NamedTuple):
-    """One line of a conversation, and who said it."""
+    """A line of a conversation, with its speaker."""
 
     peer: str
     frame: bytes
 
 
 def conversation(name: str) -> list[Said]:
-    """What the peers said in a golden transcript."""
+    """The lines of the peers in a golden transcript."""
     said = []
     for line in (GOLDEN / f"{name}.txt").read_bytes().splitlines():
         peer, mark, frame = line.partition(b"> ")
@@ -74,7 +74,7 @@ def cut(draw: st.DrawFn, frame: bytes) -> bytes:
 
 
 def damaged(frame: bytes) -> st.SearchStrategy[bytes]:
-    """One frame after such cuts, still one line."""
+    """A frame after such cuts, still one line."""
     return cut(frame).map(_one_line)
 
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: functions of any bytes that return, or raise when something is wrong.
+"""The targets of fuzzing: functions of any bytes that return, or raise when something is wrong.
 
 Hypothesis feeds them in `test_targets.py`, a coverage-guided fuzzer in `guided.py`. Each reads its
 input in a form that suits small changes: what a stranger writes is in it as it would be written,
@@ -43,7 +43,7 @@ Target = Callable[[bytes], None]
 
 
 class Fuzzed(NamedTuple):
-    """One target: what it is called with, and what a fuzzer starts from."""
+    """A target: its function, and the inputs from which a fuzzer starts."""
 
     run: Target
     seeds: Callable[[], Iterator[bytes]]
@@ -76,8 +76,8 @@ BOUNDS: Final = Limits(packet=1024, window=3000, frame=2000, queue=2000, acked=3
 
 
 def packets(data: bytes) -> None:
-    """One end of a link: what the other end sends, a packet a line; an empty line is the owner's
-    turn, who sends and writes."""
+    """Plays one end of a link: each line is a packet of the other end; at an empty line the owner
+    sends and writes."""
     link = Link("e", BOUNDS)
     link.linked()
     for line in data.split(b"\n"):
@@ -238,7 +238,7 @@ def _lines_seeds() -> Iterator[bytes]:
 
 
 def headings(data: bytes) -> None:
-    """What a message is about: the method, a newline, the params."""
+    """The subject of a message: the method, a newline, the params."""
     name, _, params = data.partition(b"\n")
     method = name.decode(errors="replace")
     found = heading(method, Raw(params))
@@ -308,7 +308,7 @@ def _sound(found: guards.Violation | None) -> None:
 
 
 def _kept(method: str, given: bytes, sent: bytes, *, commands: bool) -> None:
-    """What a plain reader finds of a message that was changed and let pass."""
+    """Checks, with a plain reader, a message that was changed and let pass."""
     before, after = json.loads(given), json.loads(sent)
     if type(before) is not dict or type(after) is not dict:
         return
@@ -405,7 +405,7 @@ def boundary(data: bytes) -> None:
 
 
 def _exchange(head: bytes, lines: bytes) -> bytes | str:
-    """What the puppet returns, or how that was refused."""
+    """The lines that the puppet returns, or the refusal."""
     guest = _puppet().instantiate("it")
     try:
         guest.start(b"")
@@ -422,7 +422,7 @@ def _exchange(head: bytes, lines: bytes) -> bytes | str:
 
 
 def _contract(said: bytes) -> None:
-    """What a guest said, as docs/architecture.md#the-channel has it, in plain words."""
+    """Checks a guest's lines by docs/architecture.md#the-channel, in plain words."""
     if not said:
         return
     *lines, end = said.split(b"\n")
@@ -521,6 +521,7 @@ TARGETS: Final[dict[str, Fuzzed]] = {
 
 
 def starts(name: str) -> list[bytes]:
-    """What fuzzing a target starts from: its seeds, and the files of its folder in `corpus/`."""
+    """The inputs from which fuzzing a target starts: its seeds, and the files of its folder in
+    `corpus/`."""
     kept = [path.read_bytes() for path in sorted((HERE / "corpus" / name).glob("*"))]
     return [*TARGETS[name].seeds(), *kept]

@@ -16,14 +16,14 @@ IN: Final = 1 << 17
 
 @dataclass(frozen=True)
 class Line:
-    """What a line is made of: a beginning, a unit so many times, an end."""
+    """The parts of a line: a beginning, a unit so many times, an end."""
 
     head: bytes
     unit: bytes = b""
     tail: bytes = b""
     count: int = 0
     number: int = 0
-    """Where eight digits stand that are counted up from line to line; 0: none do."""
+    """The place of eight digits that are counted up from line to line; 0: there are none."""
 
     @property
     def size(self) -> int:
@@ -33,22 +33,22 @@ class Line:
 
 @dataclass(frozen=True)
 class Attack:
-    """What one guest does besides passing everything on."""
+    """The acts of one guest besides passing everything on."""
 
     name: str
     line: Line | None = None
     lines: int = 1
-    """So many of them a delivery …"""
+    """The number of lines in one delivery."""
     start: int = 0
-    """… from this delivery on …"""
+    """The delivery at which the lines begin."""
     times: int = 1 << 30
-    """… and in so many deliveries."""
+    """The number of deliveries that have the lines."""
     spin: int = 0
     """Turns of an empty loop a delivery; a few hundred million are a second."""
     own: bool = False
-    """Only in deliveries that are its own: answers of the conductor to it."""
+    """Only in deliveries of the guest's own: answers of the conductor to the guest."""
     options: str = "only=full"
-    """How the command line has it."""
+    """The options of the guest on the command line."""
 
 
 def _request(side: bytes, method: bytes, params: bytes = b"") -> bytes:
@@ -194,7 +194,7 @@ _SETS: Final = ("trusted", "full", "filter", "context")
 
 
 def draw(rng: Random) -> list[Attack]:
-    """One to three attackers, drawn."""
+    """Attackers, one to three, drawn."""
     return [_one(rng, f"evil{number}") for number in range(rng.choice((1, 1, 2, 3)))]
 
 

@@ -36,7 +36,7 @@ source = "bundled:redact"
 place = "first"
 options = {config = {words = ["Kugelfisch"], replacement = "XXX"}}
 """
-"""One agent, one proxy, and nothing else."""
+"""A policy with one agent, one proxy, and nothing else."""
 
 FIRST = 'place = "first"'
 LAST = 'place = "last"'
@@ -73,7 +73,7 @@ def secret_kept(ran: Ran) -> None:
 
 
 def tell(machine: Machine, *arguments: str) -> Ran:
-    """One turn with a secret in its prompt."""
+    """Plays one turn with a secret in its prompt."""
     return machine.conductor("exec", *arguments, "-p", "hi Kugelfisch")
 
 
@@ -589,7 +589,7 @@ def test_more_arguments_for_a_bundled_agent(machine: Machine) -> None:
 
 @pytest.mark.proves("code in the conductor's own process")
 def test_python_code_in_the_conductor(machine: Machine) -> None:
-    """It could undo the policy, whatever lists it."""
+    """Such code could undo the policy, whatever the policy lists."""
     (machine.home / "mine.py").write_text("open('ran', 'w')\n")
     for policy in ("", STRICT):
         machine.allow(policy)

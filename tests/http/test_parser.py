@@ -1,4 +1,4 @@
-"""What a parser makes of what comes on a connection."""
+"""The messages that a parser reads on a connection."""
 
 from __future__ import annotations
 

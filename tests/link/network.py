@@ -85,7 +85,7 @@ class Network:
     # What the network does
 
     def arrive(self, index: int, *, stays: bool = False) -> None:
-        """One packet comes; where it `stays`, it will come again."""
+        """A packet arrives; where it `stays`, it will come again."""
         name, packet, whole = self.air[index] if stays else self.air.pop(index)
         link, epoch = self.links[name], self.epochs[name]
         refused: Reason | None = None

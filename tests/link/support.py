@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
 
 def seen(packet: bytes) -> Seen:
-    """What a packet says; all of it must be text."""
+    """The fields of a packet; all of the packet must be text."""
     text = packet.decode()
     word, epoch, *fields = text.split(" ", 6)
     if word in ("frame", "part"):

@@ -155,7 +155,7 @@ PAYLOADS: Final = st.sampled_from(
 
 @st.composite
 def likely(draw: st.DrawFn) -> bytes:
-    """What looks like a packet, and may be one."""
+    """Bytes that look like a packet, and may be a packet."""
     word, payload = draw(WORDS), draw(PAYLOADS)
     numbers = draw(st.lists(NUMBERS, min_size=2, max_size=4))
     fields = [word, draw(EPOCHS), *(b"%d" % number for number in numbers)]

@@ -1,4 +1,4 @@
-"""What goes over a link, what it keeps, and what it refuses: by examples."""
+"""The packets of a link, the frames it keeps, and the input it refuses: by examples."""
 
 import re
 

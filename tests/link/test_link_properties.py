@@ -42,7 +42,7 @@ RARE: Final = st.one_of(
 
 
 def perform(network: Network, step: tuple[Any, ...]) -> None:
-    """One thing that happens."""
+    """Performs one event of a network."""
     match step:
         case ("send" | "write", name, number):
             getattr(network, step[0])(name, number)

@@ -1,4 +1,4 @@
-"""What happens at the edges: peers that leave early, say nonsense, or ask when nobody listens."""
+"""Edges of the bridge: peers that leave early, talk nonsense, or ask when nobody listens."""
 
 import json
 

@@ -30,7 +30,7 @@ class Speaker:
         self.modern = modern
 
     def begin(self) -> Json:
-        """Its first request."""
+        """Sends the first request of the client."""
         if not self.modern:
             return self.client.initialize(sampling={}, elicitation={})
         return self.client.result("server/discover", {"_meta": MODERN_META})

@@ -227,7 +227,7 @@ def test_declarations_in_the_form_the_agent_reads() -> None:
 
 @pytest.mark.parametrize("speaks", ["stateless", "scp"])
 def test_an_older_session_has_its_server_back_once_the_latest_ends(speaks: str) -> None:
-    """Their messages name a server, and no session: two sessions have one of this name."""
+    """The messages name a server, and no session: two sessions have a server of this name."""
     rig, agent = pair(speaks, "scp")
     agent.begin()
     rig.set_up()

@@ -69,7 +69,7 @@ class AgentTransport:
 
 
 class ChainEvents(Carrying):
-    """What hears of the agent: the runtime."""
+    """The hearer of the agent, in place of the runtime."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []

@@ -36,7 +36,7 @@ class DoorClient:
         self.http = httpx2.AsyncClient(timeout=PATIENCE, trust_env=False)
 
     async def post(self, body: Json | bytes, **headers: str | None) -> httpx2.Response:
-        """One POST; a header given as None is left out."""
+        """Sends one POST; a header given as None is left out."""
         return await self.http.post(
             self.url,
             content=body if isinstance(body, bytes) else json.dumps(body).encode(),

@@ -42,7 +42,7 @@ class Raw:
         return b""
 
     async def answer(self) -> tuple[int, bytes]:
-        """One answer: its status and its body."""
+        """The next answer: its status and its body."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         return int(head[9:12]), await self.reader.readexactly(length)
@@ -402,7 +402,7 @@ async def test_wrong_secrets_do_not_fill_the_log() -> None:
 
 
 class Heard:
-    """What a transport reports."""
+    """The reports of a transport."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[bytes] = asyncio.Queue()

@@ -98,7 +98,7 @@ class Listener:
 
 @asynccontextmanager
 async def listening() -> AsyncIterator[Listener]:
-    """One that takes one connection."""
+    """A listener that takes one connection."""
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         held.reader, held.writer = reader, writer

@@ -1,4 +1,4 @@
-"""What a server offers is held to what it offered before: each generation, and hostile servers."""
+"""A server's offers are held to its first offers: each generation, and hostile servers."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +47,7 @@ class Stage:
         **more: Any,
     ) -> None:
         self.kept: list[tuple[Server, str, Definitions]] = []
-        """What came first, but for instructions."""
+        """The first offers, without instructions."""
         self.can_keep = can_keep
         self.pins = Pins(lambda address, name: Server(name, "proxy", "runs"), on_change, self._keep)
         self.pins.kept = kept or {}
@@ -84,7 +84,7 @@ class Stage:
 
 
 def agreed(rig: BridgeRig) -> dict[str, dict[str, Offer]]:
-    """What is kept once the user agrees to all that differs."""
+    """The offers that are kept once the user agrees to all that differs."""
     effect = rig.differs[-1]
     server = effect.server
     assert rig.bridge._pins is not None

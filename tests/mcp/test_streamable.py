@@ -136,8 +136,8 @@ def server(on_request: Serve, session: str = "abc") -> Serve:
 
 
 async def error_of(serve: Serve, *, is_whole: bool = False) -> str:
-    """What a client is told of a call that the server serves so. `is_whole`: it serves all else
-    too."""
+    """The error that a client gets for a call that the server serves so. `is_whole`: `serve` serves
+    all else too."""
     stage = Stage(serve if is_whole else server(serve), ("Authorization", KEY))
     async with stage.open() as client:
         stage.begin(client)

@@ -36,7 +36,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The address of the server."""
         scheme = "http" if self._context is None else "https"
         return f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
 

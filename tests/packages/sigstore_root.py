@@ -55,7 +55,7 @@ def canonical(value: Any) -> bytes:
 
 @dataclass
 class Sigstore:
-    """One root of trust."""
+    """A root of trust."""
 
     authority: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
     certificates: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
@@ -88,7 +88,7 @@ class Sigstore:
     # -- what the user trusts ----------------------------------------------------------------------
 
     def trusted_root(self) -> bytes:
-        """Its `trusted_root.json`."""
+        """The `trusted_root.json` of the root."""
         start = {"start": "2026-01-01T00:00:00Z"}
 
         def log(key: ec.EllipticCurvePrivateKey, url: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Sigstore:
         *,
         at: datetime = NOW,
     ) -> x509.Certificate:
-        """What the authority gives for an identity, for ten minutes."""
+        """The certificate of the authority for an identity, for ten minutes."""
         sans = [
             x509.RFC822Name(name) if "@" in name else x509.UniformResourceIdentifier(name)
             for name in names

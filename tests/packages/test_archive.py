@@ -57,7 +57,7 @@ def linked(name: str, kind: int) -> zipfile.ZipInfo:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What is in a folder."""
+    """The files of a folder."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 

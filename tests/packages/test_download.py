@@ -165,7 +165,8 @@ def test_https_never_becomes_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This machine is asked directly; for others the proxy counts, also one that is not there."""
+    """This machine is asked directly; for others the proxy counts, also a proxy that is not
+    there."""
     with serving({"/x": b"content"}) as server, socket.create_server(("127.0.0.1", 0)) as free:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free.getsockname()[1]}")
         assert download.get(f"{server.url}/x") == b"content"

@@ -79,7 +79,7 @@ def test_by_an_identity(trust: Sigstore, root: str, form: str, name: str) -> Non
 
 @forms
 def test_nobody_asked(trust: Sigstore, root: str, form: str) -> None:
-    """It is shown who signed it, and the next version is held to that."""
+    """The user is shown the signer, and the next version is held to that signer."""
     proved = signer(FORMS[form](trust, CONTENT), Demand(trusted_root=root))
     assert proved == Signer(identity=ME, issuer=ISSUER)
     again = signatures.as_before(Demand(trusted_root=root), proved)

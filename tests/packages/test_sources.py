@@ -1,4 +1,5 @@
-"""What users write as sources, and what each kind fetches; git and pip are the real programs."""
+"""Sources as users write them, and the files that each kind fetches; git and pip are the real
+programs."""
 
 import io
 import os
@@ -25,7 +26,7 @@ COMMIT: Final = "0123456789" * 4
 
 
 def fetched(text: str, place: Path) -> Fetched:
-    """What a source fetches, in a new folder."""
+    """The files that a source fetches, in a new folder."""
     place.mkdir()
     return sources.parse(text).fetch(str(place))
 
@@ -110,7 +111,7 @@ def test_the_digest_decides(tmp_path: Path) -> None:
 
 
 def git(*words: str, cwd: Path, given: str = "") -> str:
-    """What git prints."""
+    """The output of git."""
     environment = {
         **os.environ,
         **{

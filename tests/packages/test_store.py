@@ -50,7 +50,7 @@ def add(source: str, name: str = "") -> Receipt:
 
 
 def leftovers() -> list[str]:
-    """What is in the store but what receipts name."""
+    """The entries of the store that no receipt names."""
     named = {each.content for each in store.receipts() if isinstance(each, Receipt)}
     wanted = {"receipts", "lock", *(f"sha256-{digest}" for digest in named)}
     return sorted(set(os.listdir(paths.installed())) - wanted)
@@ -433,7 +433,7 @@ def test_a_name_that_another_source_has(tmp_path: Path) -> None:
 
 
 def made(source: str, folder: str) -> Candidate:
-    """What would be installed."""
+    """The component that would be installed."""
     return install.candidate(sources.parse(source), folder)
 
 

@@ -1,4 +1,4 @@
-"""What `pyproject.toml` says, as the tests of packaging compare it with other files."""
+"""The entries of `pyproject.toml`, as the tests of packaging compare them with other files."""
 
 import tomllib
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What deploy/ says can be run: its commands are parsed, and its walls are there."""
+"""The commands in deploy/ can be run: they are parsed, and their walls are there."""
 
 import configparser
 import json

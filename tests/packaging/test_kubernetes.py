@@ -47,7 +47,7 @@ OURS: Final = [pair for pair in EVERY if "agents.x-k8s.io" not in pair[1]["apiVe
 
 
 def pods() -> list[tuple[str, Json]]:
-    """What pods are made of, by the file and the kind that makes them."""
+    """The templates of pods, by the file and the kind that makes them."""
     found = []
     for name, each in EVERY:
         template = each["spec"].get("template") or each["spec"].get("podTemplate")
@@ -199,7 +199,7 @@ def test_a_pod_has_no_rights(pod: Json) -> None:
 
 @pytest.mark.parametrize("name", ["worker.yaml", "worker-sandboxes.yaml"])
 def test_an_agent_of_a_worker_reaches_neither_its_login_nor_its_state(name: str) -> None:
-    """They are below a folder of root's that nobody else may enter."""
+    """The login and the state are below a folder of root's that nobody else may enter."""
     (pod,) = [template["spec"] for one, template in pods() if one.startswith(f"{name[:-5]}: ")]
     (container,) = pod["containers"]
     places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
@@ -242,7 +242,7 @@ def test_the_command_of_a_pod_is_ours(pod: Json) -> None:
 
 
 def test_selectors_and_references_meet() -> None:
-    """What a service, a budget, a policy or an autoscaler names is there."""
+    """The names in a service, a budget, a policy or an autoscaler lead to a pod that is there."""
     labels = [pod["metadata"]["labels"] for _, pod in pods()]
     for name, each in EVERY:
         spec = each["spec"]

@@ -19,7 +19,7 @@ _ENTRY: Final = re.compile(
 
 
 class Entry(NamedTuple):
-    """One locked package, and where it is installed."""
+    """A locked package, and the systems where it is installed."""
 
     version: str
     marker: Marker | None

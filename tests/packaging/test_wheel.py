@@ -136,7 +136,7 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
 
 
 def author(program: Path, home: Path) -> None:
-    """What somebody with nothing but the wheel does first; the guest is compiled by now."""
+    """The first steps of somebody with nothing but the wheel; the guest is compiled by now."""
 
     def conductor(*arguments: str, at: Path) -> str:
         done = subprocess.run(

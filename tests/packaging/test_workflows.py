@@ -33,7 +33,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def commands(workflow: dict[str, Any]) -> list[str]:
-    """What the steps of all jobs run."""
+    """The commands in the steps of all jobs."""
     jobs = workflow["jobs"].values()
     return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
 

@@ -19,7 +19,7 @@ from tests.places import ROOT
 SOURCES: Final = ROOT / "clients" / "typescript"
 STATIC: Final = ROOT / "conductor" / "page" / "static"
 FILES: Final = ("editor.js", "ranges.js")
-"""What the page has of it."""
+"""The files that the page has of the client library."""
 HINT: Final = "the client library has changed: run `python -m tests.page.library`"
 
 

@@ -29,7 +29,7 @@ class Noting:
         self.env = {"DISPLAY": ":none", "BROWSER": f"{sys.executable} {program} %s"}
 
     def seen(self) -> dict[str, Any]:
-        """What it was opened with."""
+        """The call by which the browser was opened, as the browser noted it."""
         deadline = time.monotonic() + DEADLINE
         while not self._noted.exists():
             assert time.monotonic() < deadline

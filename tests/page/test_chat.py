@@ -1,4 +1,4 @@
-"""What the server of a chat answers, and what the chain gets of it."""
+"""The answers of a chat's server, and the messages that the chain gets of it."""
 
 import json
 import re

@@ -33,7 +33,7 @@ def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talking]:
 
 
 def shown(talking: Talking, text: str) -> dict[str, Any]:
-    """What the agent shows, as a page gets it."""
+    """The content that the agent shows, as a page gets it."""
     talking.say("one", text)
     held = talking.until(idle)["editor"]["shown"][-1]
     status, content = talking.ask(f"/api/chat/shown/{held['number']}")

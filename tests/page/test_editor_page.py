@@ -59,7 +59,7 @@ def talking(project: Path) -> Iterator[Talking]:
 
 
 def does(page: Page, text: str) -> str:
-    """What the agent says came of a prompt."""
+    """The agent's report on a prompt."""
     say(page, text)
     ended(page)
     turn = page.locator("article.turn").last

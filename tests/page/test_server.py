@@ -1,4 +1,4 @@
-"""What the server of the page answers to which requests."""
+"""The answers of the page's server, by request."""
 
 import asyncio
 import json

@@ -20,7 +20,7 @@ EVIL: Final = (
     "<img src=x onerror=window.bitten=1><script>window.bitten=1</script></script>\n\n"
     "[a link](javascript:window.bitten=1) `\x1b[31m` \u202eevil\u2066 <!-- ]]>"
 )
-"""What a browser or a terminal must not obey."""
+"""Text that a browser or a terminal must not obey."""
 
 
 class Viewed(Running):
@@ -58,7 +58,7 @@ class Viewed(Running):
         return answer.status, json.loads(read) if is_json else read, held
 
     def whole(self) -> dict[str, Any]:
-        """What the trace is of, once all of it was read."""
+        """The head of the trace, once all of the trace was read."""
         deadline = time.monotonic() + DEADLINE
         while (head := self.ask("/api/head")[1])["live"]:
             assert time.monotonic() < deadline, head

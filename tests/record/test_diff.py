@@ -1,4 +1,4 @@
-"""What differs between two JSON texts."""
+"""The difference between two JSON texts."""
 
 import copy
 import json

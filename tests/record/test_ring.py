@@ -1,4 +1,4 @@
-"""What is written and counted of a ring, over routers that nobody watches."""
+"""The events that a ring writes and counts, over routers that nobody watches."""
 
 import json
 import os
@@ -81,8 +81,8 @@ class Ringed:
         return next(one["id"] for one in asked if "method" in one and "id" in one)
 
     def written(self) -> list[Event]:
-        """What is written of it after the handshake, with what readers find that each passes on;
-        the file goes away again."""
+        """The events of the ring after the handshake, with the links between hops that readers
+        find; the file goes away again."""
         made = self.ring.save("", lambda: self.router.mode)
         for _ in made.work:
             pass

@@ -1,4 +1,4 @@
-"""One table of what secrets look like: all that read it take out the same, and nothing else."""
+"""One table of the shapes of secrets: all its readers take out the same text, and nothing else."""
 
 import json
 import sys

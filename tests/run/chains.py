@@ -130,7 +130,7 @@ class Chain:
         self.log: list[str] = []
         """Lines: level, component and text."""
         self.received: list[Json] = []
-        """What the client received, in order."""
+        """The messages that the client received, in order."""
         self._answers: dict[int, asyncio.Future[Json]] = {}
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
@@ -225,7 +225,7 @@ class _Skipping(selectors.DefaultSelector):
     now = 0.0
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """What is ready."""
+        """The events that are ready; a wait takes no time, but moves the clock."""
         ready = super().select(0 if timeout else timeout)
         if timeout and not ready:
             self.now += timeout
@@ -237,7 +237,7 @@ class Timeless(asyncio.SelectorEventLoop):
     at once: the clock would go on while one works."""
 
     def __init__(self) -> None:
-        """Its clock begins at 0."""
+        """The clock of the loop begins at 0."""
         self._skipping = _Skipping()
         super().__init__(self._skipping)
 

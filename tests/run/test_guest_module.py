@@ -1,4 +1,4 @@
-"""What the router is told of a guest."""
+"""The router's knowledge of a guest."""
 
 from pathlib import Path
 

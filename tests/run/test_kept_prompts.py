@@ -24,7 +24,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def log() -> list[str]:
-    """What was logged."""
+    """The lines that were logged."""
     return []
 
 

@@ -39,7 +39,7 @@ MIB: Final = 1024 * 1024
 
 
 def said(text: str, source: str = "g") -> list[bytes]:
-    """What a host reports of a message to its guest, as lines."""
+    """The report of a host on a message to its guest, as lines."""
     lines: list[bytes] = []
     record = HostRecord(LINE_LIMIT, lines.append)
     payload = json.dumps({"said": text}).encode()
@@ -66,7 +66,7 @@ def host(name: str, lines: Sequence[bytes]) -> Planned:
 def heard(
     path: Path, play: Callable[[Chain], Awaitable[None]], *planned: Planned, **more: Any
 ) -> list[Any]:
-    """What guests said, by the trace of a chain."""
+    """The messages of guests in the trace of a chain."""
     tracer = traced(path)
     assert run(play, *planned, sinks=[tracer], **more) == 0
     events = [json.loads(line) for line in path.read_bytes().splitlines()]
@@ -119,7 +119,7 @@ def test_a_message_of_any_size_is_reported_whole(tmp_path: Path, numbers: int) -
 
 
 def repeated(payload: bytes) -> list[bytes]:
-    """What a host reports that says of one message a payload, and of the next the same."""
+    """The report of a host that gives the payload of one message, and says `same` of the next."""
     first = Crossed("notification", "g", Side.P, "", Side.P, 1000, "_n", payload)
     second = msgspec.structs.replace(first, payload=None, same=True)
     return [b"j[%b]" % json_text.encode(each) for each in (first, second)]
@@ -135,7 +135,7 @@ def test_no_message_has_a_payload_that_nobody_has_looked_at(
 
 
 def _joining(path: Path, *attempts: Planned) -> tuple[list[Any], list[str]]:
-    """What guests said by the trace of a chain that gets other hosts, and the log."""
+    """The messages of guests in the trace of a chain that gets other hosts, and the log."""
     names = [one.component.name for one in attempts]
     made = dict(zip(names, attempts, strict=True))
     owner = Prepared(Plans(**{k: lambda k=k: made[k] for k in made}))
@@ -180,7 +180,7 @@ def test_what_hosts_report_that_have_not_joined_is_bounded(tmp_path: Path) -> No
 def test_a_reader_that_stands_still_holds_up_nobody_and_gaps_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was held comes once the reader goes on."""
+    """The events that were held come once the reader goes on."""
     monkeypatch.setattr("conductor.run.log._MOST_HELD", 2 * MIB)
     logged: list[str] = []
     reads, writes = os.pipe()

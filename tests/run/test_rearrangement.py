@@ -34,7 +34,8 @@ class Plans:
         self._make = make
 
     def plan(self, specs: Sequence[Spec], running: Sequence[Planned] = ()) -> list[Planned]:
-        """What runs, if its spec is the same, and else a new one."""
+        """For each spec the component that runs, if its spec is the same, and else a new
+        component."""
         same = {each.specs[0].name: each for each in running if each.specs[0] in specs}
         return [same.get(spec.name) or planned(self._make[spec.name](), spec) for spec in specs]
 
@@ -155,7 +156,8 @@ async def short_lived(channel: Channel) -> None:
 
 
 def test_what_ends_before_it_joins_takes_nobodys_place() -> None:
-    """It has taken its role, and the chain looks whether anything is still on its way."""
+    """The component has taken its role, and the chain looks whether anything is still on its
+    way."""
 
     async def play(chain: Chain) -> None:
         await chain.initialize()

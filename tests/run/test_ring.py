@@ -33,7 +33,7 @@ def sent(payload: bytes, source: str = "agent", target: str = UPSTREAM) -> Entry
 
 
 def payloads(held: Held) -> list[bytes]:
-    """Those of all messages that are kept."""
+    """The payloads of all messages that are kept."""
     items = (one.item for one in held.kept)
     return [bytes(one.payload or b"") for one in items if isinstance(one, Entry)]
 

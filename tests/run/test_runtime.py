@@ -103,7 +103,7 @@ def test_a_proxy_that_passes_over_its_launch_keeps_nobody_waiting(
 
 
 class OfMineError(BaseException):
-    """What is no `Exception`."""
+    """An error that is no `Exception`."""
 
 
 @pytest.mark.parametrize("error", [ValueError("of mine"), OfMineError("of mine"), SystemExit(2)])

@@ -28,7 +28,7 @@ KINDS: Final = ("agent_message_chunk", "agent_thought_chunk", "plan", "tool_call
 SET_UP: Final = (b'"method":"configure"', b'"id":1,', b'"id":2,')
 """Configuration, `initialize` and `session/new`, which go through."""
 DIES, ENDS, REFUSES, CALLS, ADDS, NAMES_A_FILE, BREAKS = range(100, 107)
-"""What a guest may do beside what a `TapeGuest` does: see `Played`."""
+"""The acts of a guest beside those of a `TapeGuest`: see `Played`."""
 
 
 class Played:
@@ -51,11 +51,11 @@ class Played:
         return self
 
     def start(self, data: bytes) -> bytes:
-        """It says nothing at first."""
+        """The guest says nothing at first."""
         return data[:0]
 
     def close(self) -> None:
-        """It is freed."""
+        """The guest is freed."""
         self.dead = True
 
     def deliver(self, data: bytes) -> bytes:

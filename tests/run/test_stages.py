@@ -22,11 +22,11 @@ class Chain:
         self.open: dict[str, dict[bytes, Pending]] = {name: {} for name in (UPSTREAM, *names)}
         """By who is to answer: the open requests; those of the client under ``."""
         self.sent: list[tuple[bytes, str]] = []
-        """What the client is to answer."""
+        """The requests that the client is to answer."""
         self.held: list[str] = []
-        """Components for which something waits that cannot be written to them yet."""
+        """Components that cannot be written to yet and have messages waiting."""
         self.hosts = ["host"]
-        """Those that still load their guests."""
+        """The hosts that still load their guests."""
         planned = {
             name: Planned(
                 Component(name, name),
@@ -61,7 +61,7 @@ class Chain:
             self.open[name][b"1"] = Pending(method)
 
     def stage(self, now: float) -> Stage | None:
-        """What is waited for."""
+        """The stage for which the chain waits."""
         self.stages.look(now)
         return self.stages.now
 

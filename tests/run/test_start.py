@@ -24,7 +24,7 @@ def started(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> bool:
 
 
 def imported_early(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> list[str] | None:
-    """What the host imports at once; None if it is not started."""
+    """The modules that the host imports at once; None if it is not started."""
     calls: list[tuple[str, ...]] = []
     monkeypatch.setattr(spawn, "_spawn", lambda *early: calls.append(early))
     spawn.start(arguments)
@@ -32,7 +32,7 @@ def imported_early(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> lis
 
 
 def run(code: str, *arguments: str) -> list[str]:
-    """What a fresh interpreter prints."""
+    """The words that a fresh interpreter prints."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=ROOT,
@@ -359,7 +359,8 @@ cli.main(sys.argv[1:])
 def test_the_agent_is_started_before_the_engine_and_the_event_loop_are_imported(
     words: list[str],
 ) -> None:
-    """What an agent does not wait for costs nobody anything: most start more slowly than we do."""
+    """Modules that an agent does not wait for cost nobody time: most agents start more slowly than
+    we."""
     loaded = run(AT_THE_SPAWN, *words, "datetime", "cat")
     assert "conductor.transports.process" in loaded
     late = ("asyncio", "uvloop", "conductor.core.router", "conductor.core.guards", "conductor.mcp.")
@@ -396,7 +397,7 @@ SLOW: Final = {
     *("anyio", "h11", "httpcore2", "httptools", "packaging", "pydantic", "rich", "tomlkit"),
     *("typer", "wasmtime", "websockets"),
 }
-"""What takes long to import, and no first message needs."""
+"""Modules that take long to import, and that no first message needs."""
 AT_A_CHANGE: Final = {
     f"conductor.core.guards.{name}"
     for name in (
@@ -404,7 +405,7 @@ AT_A_CHANGE: Final = {
         *("mcp_words", "permissions", "plain_text", "prompts", "sessions", "table", "updates"),
     )
 }
-"""What judges: only what a component changes or sends of its own needs it."""
+"""Modules that judge: only messages that a component changes or sends of its own need them."""
 AT_A_PROMPT: Final = {
     f"conductor.core.{name}"
     for name in (
@@ -431,7 +432,7 @@ OF_SOME_CHAINS: Final = {
         *("transports.guest", "transports.remote"),
     )
 }
-"""What only some chains need, or one that runs for longer."""
+"""Modules that only some chains need, or a chain that runs for longer."""
 
 
 @pytest.mark.parametrize("proxies", [[], SANDBOXED[:1]])
@@ -450,7 +451,7 @@ def test_a_prompt_of_exec_is_sent_without_what_takes_long_to_import() -> None:
 
 
 def host_modules(*flags: str) -> list[str]:
-    """What a host has loaded when it waits for its guests' names. `flags`: of Python."""
+    """The modules of a host that waits for its guests' names. `flags`: of Python."""
     python, *options, code = spawn.child_command()
     command = [python, *flags, *options, AT_THE_END + code]
     done = subprocess.run(
@@ -460,7 +461,7 @@ def host_modules(*flags: str) -> list[str]:
 
 
 def loaded_in_functions(module: str) -> set[str]:
-    """What the functions of a module import."""
+    """The modules that the functions of a module import."""
     place = ROOT.joinpath(*module.split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     functions = [
@@ -474,7 +475,7 @@ def loaded_in_functions(module: str) -> set[str]:
 
 
 PYTHONS: Final = {"base64", "datetime", "json"}
-"""What some guests need of Python's own modules."""
+"""Modules of Python's own that some guests need."""
 OF_HOSTS: Final = {f"conductor.{name}" for name in ("run.segment", "run.shortcut")} | {
     "conductor.transports.guest"
 }

@@ -1,4 +1,4 @@
-"""What a chain does about components that fail, take too long, or have a new build."""
+"""The chain's work for components that fail, take too long, or have a new build."""
 
 import asyncio
 import json
@@ -138,7 +138,7 @@ def built(name: str, file: Path, *builds: Callable[[Channel], Awaitable[None]]) 
 
 
 async def _ends(channel: Channel) -> None:
-    """It ends before it has its role."""
+    """The component ends before it has its role."""
     await channel.receive()
 
 
@@ -304,7 +304,7 @@ def test_a_turn_in_which_something_moves_is_not_ended(limit: dict[str, Any]) -> 
 
 
 def test_a_guest_that_never_took_its_role_is_not_started_again() -> None:
-    """It would only fail in the same manner."""
+    """The guest would only fail in the same manner."""
 
     async def failing(channel: Channel) -> None:
         await channel.receive()

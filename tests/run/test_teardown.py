@@ -19,7 +19,7 @@ DONE = {"stopReason": "end_turn"}
 
 
 def teardown() -> Teardown:
-    """That of a chain of one agent."""
+    """The teardown of a chain of one agent."""
     return Teardown(Router([Component("agent", dialect=CHANNEL)]))
 
 

@@ -160,7 +160,7 @@ def test_a_file_that_others_can_lead_elsewhere_is_refused(
 
 
 def oidc(issuer: str, audience: str, *more: Any, **most: Any) -> Oidc:
-    """One that fetches keys in tasks of the loop that runs then."""
+    """A reader of tokens that fetches keys in tasks of the loop that runs then."""
     start = lambda work: asyncio.get_running_loop().create_task(work)  # noqa: E731
     return Oidc(issuer, audience, start, *more, **most)
 
@@ -219,7 +219,7 @@ OTHER: Final = rsa.generate_private_key(65537, 2048)
 
 
 def keys_of(key: rsa.RSAPrivateKey) -> dict[str, Any]:
-    """What an issuer publishes of a key."""
+    """The keys that an issuer publishes of a key."""
     public = jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
     return {"keys": [{**public, "kid": "k", "use": "sig", "alg": "RS256"}]}
 

@@ -1,4 +1,4 @@
-"""What requests of HTTP clients mean, as a table."""
+"""The meaning of HTTP clients' requests, as a table."""
 
 import json
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""One connection and its chain; `test_hub_*.py` have several."""
+"""A connection and its chain; `test_hub_*.py` have several."""
 
 import json
 from typing import Any
@@ -430,7 +430,7 @@ TWICE = (
 
 @pytest.mark.parametrize("frame", TWICE)
 def test_a_second_name_of_a_session_is_not_passed_on(frame: bytes) -> None:
-    """What a chain would make of two of them, nobody knows."""
+    """Nobody knows what a chain would make of two names."""
     hub = Hub(shares=False, owns=lambda id_: id_ == "mine")
     hub.joined("one")
     hub.from_client("one", b'{"id":0,"method":"initialize"}', 0)

@@ -1,4 +1,4 @@
-"""What a hub keeps is bounded: histories, notifications that come early, requests, sessions."""
+"""The store of a hub is bounded: histories, notifications that come early, requests, sessions."""
 
 import tracemalloc
 

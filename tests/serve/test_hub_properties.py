@@ -40,7 +40,7 @@ class Life:
     def __init__(self, *, shares: bool, version: int, compact: bool = False) -> None:
         """`compact`: peers write no space, as routers do."""
         self.separators = (",", ":") if compact else None
-        """What anybody has got, in order."""
+        """The messages that anybody has got, in order."""
         self.world = World(shares=shares, owned=SESSIONS, limits=HubLimits(history_bytes=3000))
         self.version = version
         self.number = 0

@@ -66,7 +66,7 @@ def test_the_folder_that_the_user_has_chosen_stays_as_it_is(
 @pytest.mark.proves("a trusted place can be")
 @pytest.mark.parametrize("place", ["owners", "."])
 def test_a_file_that_others_may_write_says_nothing(tmp_path: Path, place: str) -> None:
-    """They could give themselves the session of somebody else."""
+    """Others could give themselves the session of somebody else."""
     path = tmp_path / "owners"
     Owners(str(path)).close()
     (tmp_path / place).chmod(0o757)

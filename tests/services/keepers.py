@@ -1,4 +1,5 @@
-"""What keeps values, opened as a test needs it: the file of a user, and the bucket of a fleet."""
+"""The keepers of values, opened as a test needs them: the file of a user, and the bucket of a
+fleet."""
 
 import asyncio
 import threading

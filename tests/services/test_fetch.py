@@ -75,7 +75,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def place(self) -> str:
-        """Its scheme, address and port."""
+        """The scheme, address and port of the server."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -91,7 +91,7 @@ def server() -> Iterator[Server]:
 
 
 def get(grants: list[str] | None, url: str, **params: object) -> Any:
-    """One request of a component with these grants."""
+    """Makes one request of a component with these grants."""
     granted = None if grants is None else [f"web:{place}" for place in grants]
     return asyncio.run(fetch(grantee(grants=granted), msgspec.json.encode({"url": url, **params})))
 
@@ -341,7 +341,7 @@ def test_nobody_there() -> None:
 
 
 def test_certificates_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes tens of milliseconds, in which nothing else is done for anybody."""
+    """Reading takes tens of milliseconds, in which nothing else is done for anybody."""
     read: list[ssl.SSLContext] = []
     whole = ssl.create_default_context
 

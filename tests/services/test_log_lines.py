@@ -20,7 +20,7 @@ class Log:
         self.written.append((level, name, text))
 
     def taken(self) -> list[tuple[str, str, str]]:
-        """What was written since this was last asked."""
+        """The lines that were written since the last call."""
         found, self.written = self.written, []
         return found
 

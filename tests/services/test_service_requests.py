@@ -1,4 +1,4 @@
-"""What a chain's runtime asks of its services."""
+"""The requests of a chain's runtime to its services."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -24,7 +24,7 @@ def put(folder: Path, *sizes: int, age: float = 0.0) -> list[str]:
 
 
 def left(folder: Path) -> list[str]:
-    """What is in the folder."""
+    """The names in the folder."""
     return sorted(os.listdir(folder))
 
 

@@ -29,15 +29,15 @@ Span = Any
 
 
 class Collector:
-    """What a collector got so far."""
+    """The data that a collector got so far."""
 
     def __init__(self, status: int) -> None:
         self.status = status
-        """What it answers; 0: nothing at all, as long as the test lasts."""
+        """The status of the answer; 0: no answer, as long as the test lasts."""
         self.requests = 0
         self.spans: list[Span] = []
         self.metrics: dict[str, Any] = {}
-        """The last of each, by name."""
+        """The last value of each metric, by name."""
         self.resource: dict[str, str] = {}
         self.address = ""
         self._changed = threading.Condition()

@@ -116,7 +116,7 @@ for line in sys.stdin:
 
 
 def run(*options: str, **variables: str) -> dict[str, Any]:
-    """What the agent behind a guest got."""
+    """The environment that the agent behind a guest got."""
     words = ("exec", *options, "datetime", "-p", "hi", "--", sys.executable, "-c", AGENT)
     done = conductor(*words, env=around(**variables), command=PATIENT)
     assert (done.code, done.err) == (0, ""), done.err

@@ -64,7 +64,8 @@ def ordered(found: list[Any]) -> list[Any]:
 
 
 def test_a_picture_is_what_perfetto_reads(picture: Path) -> None:
-    """Its parser drops slices of one thread that overlap, and arrows that end at no slice."""
+    """Perfetto's parser drops slices of one thread that overlap, and arrows that end at no
+    slice."""
     events = drawn(picture)
     assert {event["ph"] for event in events} == {"X", "s", "f", "M"}
     rows = defaultdict(list)

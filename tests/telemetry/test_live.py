@@ -179,7 +179,7 @@ content = "{}"
 
 
 def test_a_managed_policy_counts_for_spans() -> None:
-    """What must not be in a trace does not leave by a span; numbers hold no content."""
+    """Content that must not be in a trace does not leave by a span; numbers hold no content."""
     options = Options(otlp="http://127.0.0.1:4318")
     refused = parse(POLICY.format("false", "all").encode(), "policy.toml")
     with pytest.raises(UsageError, match="spans for a collector: not allowed by `trace`"):

@@ -1,4 +1,4 @@
-"""One contract for every transport: whole lines, in order, nothing lost, one end."""
+"""The contract of every transport: whole lines, in order, nothing lost, one end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

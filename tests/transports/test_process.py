@@ -1,4 +1,4 @@
-"""What a process costs its conductor."""
+"""The cost of a process for its conductor."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the system says of a process."""
+"""The system's report on a process."""
 
 import os
 import subprocess

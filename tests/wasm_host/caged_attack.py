@@ -28,7 +28,7 @@ COLUMN = {"x86_64": 0, "aarch64": 1}.get(kernel.MACHINE, 0)
 
 
 class Attack(NamedTuple):
-    """What is tried, and what has to come of it in a sealed process.
+    """An attempt, and the outcome that it must have in a sealed process.
 
     ``sealed``: a signal that ends the process, or the name of an error. ``landlock``: the error
     without filter and limits, where one is certain. ``works``: it succeeds outside of any cage.
@@ -177,7 +177,7 @@ def in_thread(run: Callable[[Facts], object]) -> Callable[[Facts], object]:
 
 
 def start_thread(_: Facts) -> str:
-    """One more thread."""
+    """Starts one more thread."""
     thread = threading.Thread(target=lambda: None)
     try:
         thread.start()

@@ -25,7 +25,7 @@ MIB = 1 << 20
 
 
 def line(module: wasm_host.Module, json: bytes) -> bytes:
-    """One line as the module's carrier frames it."""
+    """A line as the module's carrier frames it."""
     return (b"" if module.carrier == "wasi" else b"p") + json + b"\n"
 
 

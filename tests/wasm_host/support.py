@@ -28,9 +28,10 @@ def wasm(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """One way to run the pass-through guest.
+    """A way to run the pass-through guest.
 
-    ``answer`` is what the guest must return for given lines, ``side`` what a line begins with.
+    ``answer`` is the result that the guest must return for given lines, ``side`` the beginning of a
+    line.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Carrier:
         return Running(guest, guest.start(config))
 
     def line(self, json: bytes) -> bytes:
-        """One line as this carrier frames it."""
+        """A line as this carrier frames it."""
         return self.side + json + b"\n"
 
 
@@ -67,7 +68,7 @@ class Running:
 
 
 def flip(lines: bytes) -> bytes:
-    """What the pass-through guest makes of lines."""
+    """The lines as the pass-through guest returns them."""
     sides = {b"p": b"s", b"s": b"p"}
     return b"".join(
         sides[line[:1]] + line[1:] for line in lines.splitlines(True) if line[:1] in sides
@@ -75,7 +76,7 @@ def flip(lines: bytes) -> bytes:
 
 
 def unchanged(lines: bytes) -> bytes:
-    """What the pass-through program makes of lines."""
+    """The lines as the pass-through program returns them."""
     return lines
 
 

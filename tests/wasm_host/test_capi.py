@@ -33,7 +33,7 @@ INTEGERS = {
 
 
 def shape(kind: Any) -> str:
-    """What the machine passes for a C type: nothing, a pointer, or a kind of integer."""
+    """The machine's form of a C type: nothing, a pointer, or a kind of integer."""
     if kind is None:
         return "nothing"
     return INTEGERS.get(kind, "pointer")

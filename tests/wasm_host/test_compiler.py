@@ -1,4 +1,4 @@
-"""What a module may cost before it runs: bounded by its bytes, then in a process of its own."""
+"""The cost of a module before it runs: bounded by its bytes, then in a process of its own."""
 
 import json
 import os
@@ -250,7 +250,8 @@ class Loader:
     def __call__(
         self, data: bytes, *, cached: bool = False, patience: float = 0, **limits: int
     ) -> list[str]:
-        """What is said against a module, its limit, detail and hint; nothing: it was loaded."""
+        """The complaint against a module, its limit, detail and hint; empty: the module was
+        loaded."""
         self._file.write_bytes(data)
         folder = str(self.cache) if cached else ""
         asked = json.dumps([self.way, str(self._file), folder, limits, patience])
@@ -409,7 +410,8 @@ def test_a_lock_that_cannot_be_made_is_done_without(
 
 
 def test_names_that_strangers_give_never_reach_the_engine(loader: Loader) -> None:
-    """It undoes the mangling of each name in a trap, and such names double with each level."""
+    """The engine undoes the mangling of each name in a trap, and such names double with each
+    level."""
     text = """(module (memory (export "memory") 1)
       (func (export "channel_abi") (result i32) (i32.const 1))
       (func (export "channel_reserve") (param i32) (result i32) (i32.const 1024))

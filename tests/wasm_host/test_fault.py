@@ -32,7 +32,7 @@ FAULTY = """(module (memory (export "memory") 1) (data (i32.const 8) "index 3 of
     ],
 )
 def test_what_a_guest_says_of_its_trap(fault: str, said: str | None) -> None:
-    """It is shown if it makes sense; the trap is told of either way."""
+    """The guest's words are shown if they make sense; the trap is told of either way."""
     module = wasm_host.load(assemble(FAULTY.replace("FAULT", fault)), limits=Limits(cpu_ms=50))
     guest = module.instantiate("faulty")
     guest.start(b"")

@@ -41,7 +41,7 @@ def carriers(folder: Path) -> dict[str, str]:
 
 
 def in_cage(scenario: str, **plan: object) -> tuple[Any, dict[str, harden.Layer]]:
-    """What a scenario of `caged_guests` came to, and the layers it reports."""
+    """The result of a scenario of `caged_guests`, and the layers that it reports."""
     done = cages.run("caged_guests", scenario, msgspec.json.encode(plan).decode())
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b"written after sealing\n"
@@ -379,7 +379,8 @@ def test_compiling_leaves_no_threads(cached: bool, tmp_path: Path) -> None:
 
 @linux
 def test_a_module_that_kills_the_compiler_is_refused(tmp_path: Path) -> None:
-    """What ends the child that compiles would end the host, so that does not try it itself."""
+    """The cause of the child's end would end the host too, so the host does not compile the module
+    itself."""
     (module,) = written(tmp_path, {"flip": GUESTS / "flip.wat"}).values()
     code = (
         "import os\n"

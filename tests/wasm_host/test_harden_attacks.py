@@ -24,14 +24,14 @@ BOTH = ATTACKS | SETTLED
 
 @dataclass(frozen=True, slots=True)
 class Prey:
-    """What there is to be attacked outside, and as which facts the attacks know it."""
+    """The targets of attacks outside the cage, and their names as facts for the attacks."""
 
     folder: Path
     facts: dict[str, object]
     inherited: int
 
     def attack(self, cage: str, name: str) -> str:
-        """What came of an attack: ``did it: …``, ``refused: …`` or the name of a signal."""
+        """The outcome of an attack: ``did it: …``, ``refused: …`` or the name of a signal."""
         done = cages.run(
             "caged_attack", cage, name, json.dumps(self.facts), early=cage != "none",
             inherited=(self.inherited,), env={"SECRET": "of the environment"},

@@ -20,7 +20,7 @@ DENIED = ERRNO | errno.EPERM
 
 
 def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> int:
-    """What the kernel would do: an interpreter of the instructions the filter uses."""
+    """The kernel's verdict, by an interpreter of the instructions that the filter uses."""
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     data = struct.pack("<IIQ6Q", number, architecture, 0, *padded)
     steps = list(struct.iter_unpack("<HBBI", program))

@@ -79,7 +79,7 @@ def _hosts(entry: Path) -> bool:
 
 @contextmanager
 def conductor(cache: Path) -> Iterator[Conductor]:
-    """One that has answered ``initialize``, so that its guest has been started."""
+    """A conductor that has answered ``initialize``, so that its guest has been started."""
     command = [sys.executable, "-m", "conductor", "agent", "-c", f"cache={cache}"]
     with subprocess.Popen(
         [*command, "passthrough", "demo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -97,7 +97,7 @@ def conductor(cache: Path) -> Iterator[Conductor]:
 
 @pytest.fixture(scope="module")
 def layers() -> dict[str, Layer]:
-    """What this machine offers."""
+    """The layers that this machine offers."""
     return {layer.name: layer for layer in probe()}
 
 

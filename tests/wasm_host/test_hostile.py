@@ -18,7 +18,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Harm:
-    """What must come of a hostile guest: in which phase it fails, on which limit, saying what."""
+    """The outcome of a hostile guest: the phase in which it fails, the limit, and the words."""
 
     phase: str
     limit: str | None

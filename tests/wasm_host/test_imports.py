@@ -1,4 +1,4 @@
-"""What importing and running the host pulls in: it starts in a process that must be ready soon."""
+"""The imports of the host, at import and in its run: the host's process must be ready soon."""
 
 import ast
 import subprocess

@@ -1,4 +1,5 @@
-"""What a guest returns is judged alike on the short ways of the hottest path and the long one."""
+"""The lines that a guest returns are judged alike on the short ways of the hottest path and the
+long one."""
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -35,7 +36,7 @@ class Told:
 
 
 def judged(limits: Limits, out: bytes) -> str:
-    """What `check_outbox` finds; empty if nothing."""
+    """The fault that `check_outbox` finds; empty if none."""
     try:
         check_outbox(out, limits, "deliver", "it")
     except GuestError as error:

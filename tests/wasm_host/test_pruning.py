@@ -29,7 +29,7 @@ def made(folder: Path, name: str, size: int, age: float, *, seen: float | None =
 
 
 def names(folder: Path) -> list[str]:
-    """What is left, without what lies beside."""
+    """The names of the modules that are left."""
     return sorted(path.name.partition("-")[0] for path in folder.glob("*.cwasm"))
 
 
@@ -56,7 +56,7 @@ def test_the_oldest_go_where_there_is_too_much(tmp_path: Path) -> None:
 
 
 def test_what_is_used_all_the_time_stays(tmp_path: Path) -> None:
-    """Its use is noted once an hour only: what is noted may be almost an hour older than it."""
+    """The use is noted once an hour only, so a note may be almost an hour older than the use."""
     path = made(tmp_path, "steady", 1000, HOUR)
     store.mark_used(path, NOW - 1)  # an hour less a second after the last note
     assert path.stat().st_mtime == NOW - HOUR

@@ -24,17 +24,17 @@ PATIENCE: Final = 110.0
 """Seconds a check of a careful proxy may take: it is over as soon as it has passed."""
 
 IMPATIENCE: Final = 2.0
-"""… and one of a proxy that says nothing, which fails however long one waits."""
+"""Seconds for a proxy that says nothing: the check fails after any time."""
 
 
 def run(component: str, *chosen: str, timeout: float = PATIENCE) -> dict[str, CheckOutcome]:
-    """What came of each check."""
+    """The outcome of each check, by its name."""
     spec = catalog.resolve(component)
     return {one.name: one for one in suite.outcomes(spec, chosen, timeout)}
 
 
 def careless(mode: str) -> str:
-    """One of the careless proxies."""
+    """The command of a careless proxy."""
     script = shlex.join([sys.executable, str(HOSTILE / "careless_proxy.py"), mode])
     return f"{script},dialect=channel"
 
@@ -110,7 +110,7 @@ def test_a_careless_proxy_fails_where_it_is_careless(mode: str, check: str, said
 
 
 def test_a_program_that_ends_at_each_first_request_is_told_with_its_code() -> None:
-    """It is started again, since it may know another dialect."""
+    """The program is started again, since it may know another dialect."""
     (found,) = run("sh -c 'read line; exit 3'", "handshake").values()
     assert found.status == "fail"
     assert "exited with code 3" in found.why
@@ -250,7 +250,7 @@ def test_every_rule_is_written_where_it_says() -> None:
 
 @pytest.mark.proves("`conductor test` gives a component")
 def test_sessions_are_in_an_empty_folder() -> None:
-    """What a component may read is meant to be a project's, not all of a machine."""
+    """A component may read a project's files, not all files of a machine."""
     seen: list[Path] = []
 
     async def look(chain: ScriptedChain) -> None:
@@ -287,7 +287,7 @@ for line in sys.stdin:
         sys.stdout.flush()
         held.clear()
 """
-"""It goes on when its value is kept, and has noted the answer."""
+"""A guest that goes on when its value is kept, and has noted the answer."""
 
 
 @pytest.mark.proves("`conductor test` gives a component")

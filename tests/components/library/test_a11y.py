@@ -63,7 +63,7 @@ PA11Y: Final = [
 
 
 async def explained(p: Playground, output: Any) -> str:
-    """What the tool says."""
+    """The text of the tool's result."""
     text = output if isinstance(output, str) else json.dumps(output)
     called = await p.call("explain", output=text)
     return str(called["content"][0]["text"])

@@ -91,7 +91,7 @@ async def begun(p: Playground) -> list[str]:
 
 
 async def called(p: Playground, tool: str = "weather_forecast", /, **arguments: Any) -> str:
-    """What a tool says; of an error behind a mark."""
+    """The text of a tool's result; an error has a mark in front."""
     result = await p.call(tool, **({"message": "hi"} if tool != "agents" else {}) | arguments)
     return ("!" if result.get("isError") else "") + str(result["content"][0]["text"])
 
@@ -147,7 +147,7 @@ async def start(p: Playground, words: str) -> int:
 
 
 def outcome(p: Playground, number: int) -> str:
-    """What a call that was begun has come to."""
+    """The result of a call that was begun."""
     result = p.result("s", number)["result"]
     return ("!" if result.get("isError") else "") + str(result["content"][0]["text"])
 

@@ -89,7 +89,7 @@ async def test_errors_acp_v2_and_no_clock_leave_it_to_the_agent() -> None:
 
 
 async def test_version_2_ends_a_turn_by_its_state() -> None:
-    """What is remembered of a turn that a state ends: nothing that was cancelled, asked, or not
+    """A turn that a state ends is remembered, unless it was cancelled, asked something, or was not
     prompted."""
     async with play("cache") as p:
         session = await p.new_session()
@@ -211,7 +211,7 @@ def test_in_version_2(rig: Rig, form: str) -> None:
     session = chain.new_session()
 
     def said(text: str) -> list[Any]:
-        """What the client hears of a turn: the words, and why it ended."""
+        """The client's view of a turn: the words, and the reason for its end."""
         mark = len(chain.seen("session/update"))
         result = chain.answer(chain.start_prompt(session, text))["result"]
         assert list(result) == ["messageId"]

@@ -21,7 +21,7 @@ OPTIONS = [
 ]
 NO = {"outcome": "selected", "optionId": "r1"}
 YES = {"outcome": "selected", "optionId": "a2"}
-"""What the client answers here, whatever it is asked."""
+"""The client's answer to every question here."""
 
 
 def deciding(answer: Any, asked: list[Json] | None = None, **more: Any) -> Playground:

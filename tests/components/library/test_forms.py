@@ -1,4 +1,4 @@
-"""What components do to the conversation, in every form that a component can take."""
+"""The effects of components on the conversation, in every form that a component can take."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tests.harness.process.rig import Chain, Rig
 
 
 def history(*texts: str) -> str:
-    """What `/history` of the demo agent shows of these prompts."""
+    """The answer of the demo agent to `/history` after these prompts."""
     turns = [{"prompt": [{"type": "text", "text": text}]} for text in texts]
     return json.dumps({"turns": turns, "dropped": 0}, separators=(",", ":"))
 
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     at_agent: list[str] | None = None
     """The prompts that the agent got, each by its first text."""
     later: str = ""
-    """What all that the user reads ends with, once turns that nobody asked for are over."""
+    """The end of all that the user reads, once turns that nobody asked for are over."""
 
 
 CALL: Final = '/call subagents run {"tasks":["x","y"]}'
@@ -103,7 +103,7 @@ ROWS: Final = (
 
 
 def said(chain: Chain, session: str, text: str, version: int) -> str:
-    """What the user reads in one turn."""
+    """The text that the user reads in one turn."""
     before = len(chain.seen("session/update"))
     answer = chain.answer(chain.start_prompt(session, text))
     assert "result" in answer, answer

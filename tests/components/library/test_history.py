@@ -25,7 +25,7 @@ def sent(p: Playground, method: str = "session/prompt") -> list[tuple[str, Any]]
 
 
 def told(p: Playground, at: int = -1) -> str:
-    """What a prompt told the agent of the conversation so far."""
+    """The block of a prompt that told the agent of the conversation so far."""
     block: str = sent(p)[at][1][0]
     assert block.startswith("<conversation-so-far>")
     return block

@@ -20,7 +20,7 @@ FOUND = [{"url": "file:///project/a.rs", "start": {"line": 3, "column": 8}}]
 
 
 def text(result: Any) -> str:
-    """What a tool says."""
+    """The text of a tool's result."""
     return str(result["content"][0]["text"])
 
 

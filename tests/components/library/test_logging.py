@@ -13,7 +13,7 @@ from tests.places import COMPONENTS
 
 
 def lines(p: Playground) -> list[dict[str, Any]]:
-    """What it logged."""
+    """The lines that the component logged."""
     said = [json.loads(one[3:])["params"] for one in p.lines if one.startswith("< c")]
     return [{"what": one["message"], **one["data"]} for one in said]
 

@@ -11,7 +11,7 @@ from tests.harness.process.rig import Rig
 
 
 def counts(p: Playground) -> Counter[str]:
-    """What was counted, by name and labels."""
+    """The counts, by name and labels."""
     found: Counter[str] = Counter()
     for one in p.services.metrics:
         found[" ".join([one["name"], *one.get("labels", {}).values()])] += one["value"]

@@ -32,7 +32,7 @@ def begun(rig: Rig, version: int, *components: str) -> Chain:
 
 
 def meta(number: int) -> dict[str, int]:
-    """What the agent's turn of a number is known by."""
+    """The `_meta` of the agent's turn with this number."""
     return {"example.com/n": number}
 
 
@@ -48,7 +48,7 @@ def more_states(chain: Chain, before: int) -> bool:
 
 
 def ended(chain: Chain, version: int, prompted: int, before: int) -> tuple[Any, Any]:
-    """What a turn of the user's came to: why it ended, and the `_meta` of that and its answer."""
+    """The end of a turn of the user's: its reason, its `_meta`, and the `_meta` of the answer."""
     answer = chain.answer(prompted)["result"]
     if version == 1:
         return answer["stopReason"], [answer["_meta"]]

@@ -28,7 +28,7 @@ def marked(mark: str) -> str:
 
 
 def states(chain: Chain) -> list[str]:
-    """What each update says of the state of the session; empty: nothing."""
+    """The state of the session in each update; empty: none."""
     updates = [frame["params"]["update"] for frame in chain.seen("session/update")]
     first = next(at for at, update in enumerate(updates) if "state" in update)
     return [update.get("state", "") for update in updates[first:]]

@@ -17,7 +17,7 @@ OPTIONS = [
 ]
 NO = {"outcome": "selected", "optionId": "r1"}
 YES = {"outcome": "selected", "optionId": "a2"}
-"""What the client answers here, whatever it is asked."""
+"""The client's answer to every question here."""
 
 
 async def asked(config: Json, call: Json, options: Any = None, **more: Any) -> tuple[Any, Any]:

@@ -78,7 +78,7 @@ async def test_what_stands_beside_the_text_ends_no_word() -> None:
 
 
 async def test_a_suggested_prompt_with_a_secret_is_not_shown() -> None:
-    """It may vanish, and nobody may change it: the user sends it by a click."""
+    """The suggestion may vanish, and nobody may change it: the user sends it by a click."""
     one, two = ({"prompt": [text(said)]} for said in ("go on", "use hunter2"))
     async with play("redact", config=CONFIG, grants=[]) as p:
         session = await p.new_session()

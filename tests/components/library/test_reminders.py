@@ -22,13 +22,13 @@ CHECKPOINTS = ".conductor/checkpoints"
 
 
 def shown(p: Playground) -> list[str]:
-    """What the client was shown of reminders."""
+    """The texts of reminders that the client was shown."""
     updates = [one.raw["params"]["update"] for one in p.heard]
     return [one["content"]["text"] for one in updates if "_meta" in one]
 
 
 async def called(p: Playground, tool: str, /, **arguments: Any) -> str:
-    """What a tool says."""
+    """The text of a tool's result."""
     return str((await p.call(tool, **arguments))["content"][0]["text"])
 
 

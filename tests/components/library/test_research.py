@@ -25,7 +25,7 @@ DONE = "<research-complete/>\nYou began this research: "
 
 
 def text(result: Any) -> str:
-    """What a tool says."""
+    """The text of a tool's result."""
     return str(result["content"][0]["text"])
 
 
@@ -50,7 +50,7 @@ def ends(p: Playground, request: Record, said: str, stop: str = "end_turn") -> N
 
 
 def shown(p: Playground) -> str:
-    """What the user has read."""
+    """The text that the user has read."""
     updates = [one.raw["params"] for one in p.heard if one.method == "session/update"]
     assert {one["sessionId"] for one in updates} <= {p.session}
     return "".join(one["update"]["content"]["text"] for one in updates)

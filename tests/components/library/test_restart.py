@@ -1,4 +1,4 @@
-"""What components know of open sessions when they are started again."""
+"""Components that are started again know the open sessions."""
 
 from typing import Any
 

@@ -40,7 +40,7 @@ MOVED = """\
 
 
 async def explained(p: Any, output: str) -> str:
-    """What the tool says."""
+    """The text of the tool's result."""
     called = await p.call("explain", output=output)
     return str(called["content"][0]["text"])
 

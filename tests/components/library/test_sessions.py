@@ -43,7 +43,7 @@ def restarted(p: Playground, proxy: Proxy[Any]) -> Playground:
 
 
 def texts(p: Playground) -> list[tuple[str, str]]:
-    """What the client was shown, by kind."""
+    """The texts that the client was shown, by kind."""
     said = [one.raw["params"]["update"] for one in p.heard if one.method == "session/update"]
     return [(one["sessionUpdate"], one["content"]["text"]) for one in said if "content" in one]
 

@@ -1,4 +1,4 @@
-"""What manifests, source and `conductor inspect` say of settings is one thing."""
+"""Manifests, sources and `conductor inspect` say the same of settings."""
 
 import dataclasses
 import typing
@@ -149,7 +149,7 @@ BUNDLED = sorted(path.parent.name for path in COMPONENTS.glob("*/component.toml"
 
 @pytest.mark.parametrize("name", [one for one in BUNDLED if one != "demo"])
 def test_readme_and_manifest_ask_for_the_same_and_have_the_same_settings(name: str) -> None:
-    """What is asked for stands in one row, settings anywhere."""
+    """The rights that a component asks for stand in one row, settings anywhere."""
     readme = (COMPONENTS / name / "README.md").read_text("utf-8")
     rows = [line.split(" | ") for line in readme.splitlines() if line.startswith("| ")]
     (asks,) = [" | ".join(row[1:]) for row in rows if row[0] == "| asks for"]

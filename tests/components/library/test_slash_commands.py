@@ -178,7 +178,7 @@ def test_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     session = chain.new_session(cwd=str(tmp_path / "project"))
 
     def names() -> list[str]:
-        """What the newest list has."""
+        """The names in the newest list."""
         held = [one["params"]["update"] for one in chain.seen("session/update")]
         told = [one["availableCommands"] for one in held if "availableCommands" in one]
         return [one["name"] for one in told[-1]] if told else []

@@ -156,11 +156,11 @@ async def test_settings_that_are_wrong(config: Any) -> None:
 # -- through the real program ----------------------------------------------------------------------
 
 CALL = {"prompt": "/tool embody_sparkle"}
-"""What has the bundled agent do what a model would."""
+"""The prompt that has the bundled agent call the tool as a model would."""
 
 
 def talked(chain: Chain) -> None:
-    """One conversation with all that is no embodiment."""
+    """Plays a conversation with everything but an embodiment."""
     one = chain.begin()
     two = chain.new_session(_meta={"example.com/n": 1})
     chain.prompt(one, "a")

@@ -22,7 +22,7 @@ def chain_of(rig: Rig, *more: str, other: str = "", **options: Any) -> Chain:
 
 
 def words(chain: Chain, session: str, text: str) -> str:
-    """What the client is shown of a prompt's answer."""
+    """The text that the client is shown of a prompt's answer."""
     before = len(chain.texts(session))
     answer = chain.answer(chain.start_prompt(session, text))
     assert "error" not in answer, answer
@@ -112,7 +112,8 @@ def test_modes_hold_where_the_other_agent_has_them(rig: Rig) -> None:
 
 
 def test_agents_that_do_not_go_on(rig: Rig) -> None:
-    """It dies at its start, ends in a turn, or there is none: the session stays, and goes on."""
+    """The agent dies at its start, ends in a turn, or is unknown: the session stays, and goes
+    on."""
     dies = rig.program("sh", "-c", "exit 3", name="B")
     chain = chain_of(rig, other=dies)
     session = chain.begin()

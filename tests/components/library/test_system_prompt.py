@@ -51,7 +51,7 @@ def offering(**members: Any) -> Callable[[Record], Any]:
 
 
 def switched(p: Playground) -> list[Json]:
-    """What the agent was told of modes."""
+    """The requests that told the agent of modes."""
     held = [one for one in p.agent.requests if one.method.startswith("session/set_")]
     return [{"method": one.method, **one.raw["params"]} for one in held]
 

@@ -80,7 +80,7 @@ SPECIAL: Final = {
 
 
 async def explained(p: Playground, output: str) -> str:
-    """What the tool says."""
+    """The text of the tool's result."""
     called = await p.call("explain", output=output)
     return str(called["content"][0]["text"])
 

@@ -279,7 +279,7 @@ def begun(rig: Rig, form: str, version: int, project: Path, shows: bool) -> tupl
 
 
 def walks(chain: Chain, session: str, markdown: str) -> str:
-    """What the user reads of a turn in which the agent shows a walkthrough."""
+    """The text that the user reads of a turn in which the agent shows a walkthrough."""
     before = len(chain.texts(session))
     call = f"/call walkthrough show {json.dumps({'markdown': markdown})}"
     chain.answer(chain.start_prompt(session, call))

@@ -163,7 +163,7 @@ def test_what_each_grant_gives(grant: str) -> None:
 
 
 FREE: Final = PolicyState(None)
-"""Of a component to which nothing is denied."""
+"""The policy of a component to which nothing is denied."""
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.grants])

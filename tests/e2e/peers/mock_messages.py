@@ -34,7 +34,7 @@ class ToolUse:
     name: str
     arguments: Json
     id: str = "toolu_mock_1"
-    """Of this call; a conversation with several calls needs as many."""
+    """The id of this call; a conversation with several calls needs as many ids."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,13 +45,13 @@ OUTPUTS: Final = {
         "found `&str`",
     },
 }
-"""The input that each helper gets to explain, by project …"""
+"""The input that each helper gets to explain, by project."""
 SAID: Final = {
     "ts-errors": ("An object without a property that is required", "> 2 |   <img src='a.png' />"),
     "a11y": ("WCAG 1.1.1 Non-text Content (A)", "> 2 |   <img src='a.png' />"),
     "rust-errors": ("Another type than expected", "> 2 |     let s: String ="),
 }
-"""… and parts of its answer."""
+"""Parts of each helper's answer."""
 
 
 def say(outputs: dict[str, str], body: Json) -> Answer:

@@ -1,4 +1,4 @@
-"""What the libraries of all languages are held to: the shared transcripts, and some more."""
+"""The checks of the libraries of all languages: the shared transcripts, and some more."""
 
 import json
 import re
@@ -19,7 +19,7 @@ TRANSCRIPTS: Final = sorted(
     (name, path) for name in EXAMPLES for path in (SDK / "transcripts" / name).glob("*.txt")
 )
 PROBE: Final = Path(__file__).parent / "probe.txt"
-"""What the proxy that is written in every language for this only has to answer."""
+"""The transcript of the probe: a proxy that is written in every language for these tests alone."""
 LIMITS: Final = wasm_host.Limits(cpu_ms=60_000)
 """However busy the machine is: time is not what is tested."""
 
@@ -77,7 +77,7 @@ def play_guest(module: wasm_host.Module, path: Path) -> None:
 
 
 def answering(guest: wasm_host.Guest, given: str, expected: str) -> None:
-    """One delivery, lines on both sides; blank ones and margins do not count."""
+    """Makes one delivery, lines on both sides; blank lines and margins do not count."""
     lines = [line.strip() for line in given.strip().splitlines()]
     wanted = [line.strip() for line in expected.strip().splitlines()]
     said = guest.deliver("".join(f"{line}\n" for line in lines).encode()).decode()
@@ -85,7 +85,7 @@ def answering(guest: wasm_host.Guest, given: str, expected: str) -> None:
 
 
 def check_french(exchange: Callable[[bytes], bytes]) -> None:
-    """What the example of every README does: one block more in a prompt, and nothing else."""
+    """Checks the example of every README: one block more in a prompt, and nothing else."""
     prompt = b'{"id":1,"method":"session/prompt","params":{"prompt":["x"],"_meta":{}}}\n'
     block = b'[{"type":"text","text":"Answer in French."},'
     given = b's{"jsonrpc":"2.0","method":"_a/b","params":{"n":1.10}}\np' + prompt
@@ -142,7 +142,7 @@ def check_half(exchange: Callable[[bytes], bytes], *, carried: bool = False) -> 
 
 
 FAULT: Final = b'{"jsonrpc":"2.0","id":1,"method":"_probe/fault"}\n'
-"""What the probe of every language fails at."""
+"""The message at which the probe of every language fails."""
 
 
 def check_fault(guest: wasm_host.Guest, line: bytes) -> None:

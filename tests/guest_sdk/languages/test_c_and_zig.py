@@ -14,7 +14,7 @@ from tests.places import ROOT
 
 NAMES: Final = (*support.EXAMPLES, "probe", "readme")
 OPTIONS: Final = {"c": ["-Wextra", "-Wno-missing-field-initializers", "-Werror"], "zig": []}
-"""What each build is given besides."""
+"""The further options of each build."""
 SIZES: Final = {"c": 24, "zig": 32}
 """KiB that each module may have."""
 

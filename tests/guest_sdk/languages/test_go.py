@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def _make(folder: Path) -> None:
-    """One module with all of them, and the command of the README."""
+    """Builds one Go module with all examples, by the command of the README."""
     module = support.readme(SDK, "gomod").replace("guest_sdk/go", str(SDK))
     (folder / "go.mod").write_text(module, "utf-8")
     texts = {name: (source / "main.go").read_text("utf-8") for name, source in SOURCES.items()}
@@ -108,7 +108,7 @@ def test_memory_does_not_grow_by_the_number_of_messages(load: Load) -> None:
     wire = Wire(load("datetime").deliver)
 
     def exchange(lines: bytes) -> bytes:
-        """Its own ids, which are texts here, shown as the numbers the others use."""
+        """Shows the proxy's own ids, which are texts here, as the numbers that the others use."""
         given = re.sub(rb'"id":(\d+)}$', rb'"id":"x\1"}', lines) if lines[:1] == b"c" else lines
         return re.sub(rb'"id":"x(\d+)"', rb'"id":\1', wire.exchange(given))
 

@@ -43,7 +43,7 @@ def _make(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, wasm_host.Module]:
-    """What was built, each compiled once."""
+    """The built modules, each compiled once."""
     folder = builds.once(tmp_path_factory, "javascript", _make)
     return {name: support.load(folder / f"{name}.wasm") for name in (*SOURCES, "readme")}
 
@@ -127,7 +127,7 @@ BLOCK = '{"type":"text","text":"Answer in French."}'
 def test_a_large_text_is_read_at_the_right_places(
     modules: dict[str, wasm_host.Module], given: str, expected: str
 ) -> None:
-    """What ends a string is not what is escaped in it, however long it is."""
+    """An escaped quote does not end a string, however long the string is."""
     line, part = given.replace("ODD", ODD), expected.replace("ODD", ODD)
     said = modules["readme"].instantiate("readme").deliver(f"p{line}\n".encode()).decode()
     assert said[0] == "s"

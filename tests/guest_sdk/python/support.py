@@ -1,4 +1,4 @@
-"""One proxy, three ways to run it; each takes lines of the channel and gives lines back."""
+"""Three ways to run one proxy; each takes lines of the channel and gives lines back."""
 
 import importlib.util
 import json

@@ -43,7 +43,7 @@ def test_a_chain_of_examples(rig: Rig, form: str, version: int) -> None:
     session = chain.new_session()
 
     def ask(text: str) -> str:
-        """What the agent says to a prompt, in either version."""
+        """The agent's answer to a prompt, in either version."""
         mark = len(chain.seen("session/update"))
         answer = chain.answer(chain.start_prompt(session, text))["result"]
         if version == 2:

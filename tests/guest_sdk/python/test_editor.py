@@ -40,7 +40,7 @@ def proxy_of(work: Any) -> Proxy[Any]:
 
 
 async def came(p: Playground, said: str = "go") -> Any:
-    """What came of a prompt."""
+    """The answer to a prompt."""
     return (await p.prompt(said)).text
 
 

@@ -1,4 +1,4 @@
-"""What a proxy does with lines: order, cancellation, errors, and what passes untouched."""
+"""The work of a proxy on lines: order, cancellation, errors, and lines that pass untouched."""
 
 import json
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from guest_sdk.python.engine import Engine
 
 
 def line(side: str, method: str = "", **more: Any) -> str:
-    """One line of the channel; `params` is left out if it is not given."""
+    """A line of the channel; `params` is left out if it is not given."""
     message = {"jsonrpc": "2.0", **({"method": method} if method else {}), **more}
     return side + json.dumps(message, separators=(",", ":"))
 

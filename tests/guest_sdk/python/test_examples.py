@@ -1,4 +1,4 @@
-"""One source file, three ways to run it: the same transcript passes in all of them."""
+"""Three ways to run one source file: the same transcript passes in all of them."""
 
 from typing import Final
 

@@ -94,7 +94,7 @@ async def test_what_can_be_read() -> None:
     async with Playground(proxy) as p:
 
         async def contents(uri: str) -> Any:
-            """What is read there."""
+            """The contents at an address."""
             return (await p.mcp("resources/read", {"uri": uri}))["contents"]
 
         (found,) = await contents("file:///a/b%20c?d#e")
@@ -193,7 +193,7 @@ async def test_prompts() -> None:
 
 @dataclass
 class Shape:
-    """What is measured."""
+    """A shape, as a tool measures it."""
 
     width: float
     kind: Literal["square", "round"] = "square"
@@ -313,7 +313,7 @@ async def test_a_person_is_asked_on_the_way() -> None:
         p.agent.input = answer
 
         async def throw() -> str:
-            """What the tool says."""
+            """The result of the tool."""
             asking = {"name": "throw_away", "arguments": {"name": "fox"}}
             meta = {META + "logLevel": "info"}
             return said(await p.mcp("tools/call", {**asking, "_meta": meta}, server="library"))
@@ -418,7 +418,7 @@ async def test_several_things_may_be_asked_at_once_and_one_after_another() -> No
 async def test_forms_are_flat() -> None:
     @dataclass
     class Deep:
-        """What no client can show."""
+        """A type that no client can show."""
 
         shape: Shape
 

@@ -115,7 +115,7 @@ async def _use(declarations: dict[str, Json], mode: Literal["legacy", "auto"]) -
 
 
 async def _read(client: Client) -> None:
-    """What is there at first."""
+    """Reads the resources and prompts that are there at first."""
     templates = (await client.list_resource_templates()).resource_templates
     assert [one.uri_template for one in templates] == ["note://{name}"]
     (fox,) = (await client.read_resource("note://fox")).contents

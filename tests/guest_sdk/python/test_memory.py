@@ -1,4 +1,4 @@
-"""What has been handled is freed at once: memory of a sandbox is small, and its collector rare."""
+"""A handled message is freed at once: memory of a sandbox is small, and its collector rare."""
 
 import gc
 from collections.abc import Iterator

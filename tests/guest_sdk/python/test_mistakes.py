@@ -1,4 +1,4 @@
-"""What authors get wrong is told to them: where they wrote it, and what to write instead."""
+"""An author is told each mistake: its place, and the right form."""
 
 import json
 from collections.abc import Callable
@@ -201,7 +201,7 @@ async def test_what_is_of_a_wrong_kind_is_told_at_its_line(code: Code, told: str
 
 
 class Later:
-    """What an author has who forgets `await`."""
+    """The value that an author has who forgets `await`."""
 
     def __await__(self) -> Any:
         yield

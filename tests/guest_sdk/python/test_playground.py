@@ -20,7 +20,7 @@ Code = Callable[[], Awaitable[Any]]
 
 
 def asked(code: Code, **more: Any) -> Any:
-    """What a handler gets that runs `code` in a playground."""
+    """The result of `code` in a handler of a playground."""
     proxy = Proxy("asks")
 
     @proxy.request("_run")

@@ -1,4 +1,4 @@
-"""What proxies add to prompts: never in front of what an agent may read as a command."""
+"""Additions of proxies to prompts: never in front of text that an agent may read as a command."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from guest_sdk.python import image, text, unlinked
 from guest_sdk.python.reading import head, read
 
 LISTED = Context(commands=frozenset({"/review", "$skill", "!ls", "#todo"}))
-"""What an agent lists as commands."""
+"""The commands that an agent lists."""
 
 _starts = st.sampled_from(
     ["", "/", "$", "!", "#", " /", "\n/", "\u200b/", "\uff0f", "\uff04", "/a/", "-"]
@@ -30,13 +30,13 @@ _prompts: st.SearchStrategy[list[dict[str, Any]]] = st.lists(_blocks, max_size=3
 
 
 def breaches(rule: Rule, context: Context, *prompts: list[Any]) -> list[tuple[str, str]]:
-    """What is wrong, by one rule, with passing on one prompt as another."""
+    """The breaches of one rule where one prompt is passed on as another."""
     before, after = (read_json(json.dumps({"prompt": prompt}).encode()) for prompt in prompts)
     return list(rule(Attempt(context, "down", "session/prompt", after, before)))
 
 
 def added(prompt: Any, *, behind: bool) -> Any:
-    """What a proxy makes of a prompt that adds two blocks."""
+    """The prompt after a proxy has added two blocks."""
     params = {"sessionId": "s", "prompt": prompt}
     said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params})
     request: Any = read("p", said, head(said))

@@ -164,7 +164,7 @@ def test_a_new_life_knows_the_sessions_that_were_kept_for_it() -> None:
 
 @dataclass
 class Seen:
-    """What a proxy of the test below knows of a session."""
+    """The state of a session in a proxy of the test below."""
 
     count: int = 0
     words: set[str] = field(default_factory=set)

@@ -31,16 +31,16 @@ class Ends:
         self.scp = Scp(Wire(Engine(proxy or Proxy("p"))), self.started.append)
 
     def client(self, *lines: str) -> list[Any]:
-        """What the client gets for these lines."""
+        """The messages to the client after these lines."""
         return [json.loads(each) for each in self.scp.receive(lines)]
 
     def successor(self, *lines: str) -> list[Any]:
-        """What the client gets for these lines of the successor."""
+        """The messages to the client after these lines of the successor."""
         return [json.loads(each) for each in self.scp.heard(lines)]
 
     @property
     def onward(self) -> list[Any]:
-        """What the successor has got since the last call."""
+        """The messages to the successor since the last call."""
         return [json.loads(each) for each in self.scp.onward()]
 
     def launch(self, *servers: Any) -> None:

@@ -53,7 +53,7 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.proves("from a stranger's folder")
 def test_a_folder_brings_nothing_along_from_elsewhere(tmp_path: Path) -> None:
-    """Its proxy could read what a link in a stranger's folder leads to."""
+    """A link in a stranger's folder could lead its proxy to any file."""
     folder = tmp_path / "proxy"
     folder.mkdir()
     (tmp_path / "secret").write_text("KEY = 1")

@@ -37,7 +37,7 @@ class Kept:
 
 
 def prompted(p: Playground, at: int) -> Record:
-    """One of the prompts the agent got."""
+    """The prompt at this place among those that the agent got."""
     return [one for one in p.agent.requests if one.method == "session/prompt"][at]
 
 

@@ -36,10 +36,10 @@ class Editor:
     """The part that all kinds of editors share.
 
     Attributes:
-        ledger: What passed.
+        ledger: The messages that passed.
         sessions: The ids of its sessions.
-        refusals: Errors that it got for anything but prompts.
-        held: Whether it leaves permission requests without an answer.
+        refusals: Errors of all its requests but prompts.
+        held: Whether the editor leaves permission requests without an answer.
     """
 
     def __init__(self, ledger: Ledger) -> None:

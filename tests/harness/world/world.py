@@ -89,9 +89,9 @@ class World:
         self.agent = End("agent", slow=slow, version=version)
         self.ends = {"client": self.client, "agent": self.agent}
         self.unanswered: Counter[str] = Counter()
-        """The components' requests without an answer while they were there …"""
+        """The components' requests that had no answer while the components were there."""
         self.open = (0, 0)
-        """… and the numbers of the client's and of the agent's requests without an answer."""
+        """The numbers of the client's and of the agent's requests that had no answer."""
         self.lines: list[tuple[str, bytes]] = []
         """Everything that anybody was sent."""
         self._outboxes: dict[str, list[bytes]] = {}
@@ -164,7 +164,8 @@ class World:
         self.apply(effects)
 
     def _reaches_at_once(self, line: bytes, effects: Sequence[Effect]) -> None:
-        """What the user cancels has gone to the agent, unless somebody trusted has it."""
+        """Asserts that a cancellation of the user's has gone to the agent, unless a trusted
+        component has it."""
         enforced = all(cast.policy is not None for cast in self.casts.values())
         if enforced and b'"method":"%b"' % STOP.encode() in line:
             assert [one for one in effects if isinstance(one, Send) and one.peer == "agent"]

@@ -144,15 +144,15 @@ class HandMade:
     origin: str = ""
     auth: str = ""
     referrers: bool = False
-    """Whether it has the API of referrers."""
+    """Whether the registry has the API of referrers."""
     types: str | None = None
-    """What it lists as the type of every referrer; None: its type."""
+    """The type that the registry lists for every referrer; None: the referrer's own type."""
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[tuple[str, str], tuple[bytes, str]] = field(default_factory=dict)
     listed: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     odd: dict[str, Callable[[Handler], None]] = field(default_factory=dict)
-    """What it does instead, by a pattern of `METHOD PATH`."""
+    """The registry's other answers, by a pattern of `METHOD PATH`."""
 
     @property
     def host(self) -> str:
@@ -254,7 +254,7 @@ def _await(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def log_in(patch: Any, folder: Path, *hosts: str, password: str = PASSWORD) -> None:
-    """What `docker login` leaves."""
+    """Leaves the same file as `docker login`."""
     pair = base64.b64encode(f"{USER}:{password}".encode()).decode()
     auths = {host: {"auth": pair} for host in hosts}
     folder.mkdir(exist_ok=True)

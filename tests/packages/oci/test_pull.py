@@ -273,7 +273,7 @@ def test_a_tag_that_is_not_there(made: HandMade, tmp_path: Path) -> None:
 def test_a_server_that_drips(
     made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It never ends by itself: only the deadline of the whole pull ends it."""
+    """The answer never ends by itself: only the deadline of the whole pull ends it."""
     monkeypatch.setattr(download, "SECONDS", 0.5)
     made.put("p", "1", manifest(), MODULE, b"{}")
     made.odd[BLOB] = drip

@@ -31,7 +31,7 @@ VIOLATED: Final = Violated("p", "files", "up", "fs/write_text_file", "", "proxy 
 
 
 class Said(list[str]):
-    """What was logged."""
+    """The lines that were logged."""
 
     def __call__(self, level: str, name: str, text: str) -> None:
         self.append(f"{level} {name}: {text}")
@@ -54,7 +54,7 @@ def filled(path: Path, count: int = 4) -> bytes:
 
 
 def problem(data: bytes) -> BrokenChainError:
-    """What is wrong with a chain."""
+    """The fault of a chain."""
     with pytest.raises(BrokenChainError) as caught:
         list(verified(BytesIO(data)))
     return caught.value

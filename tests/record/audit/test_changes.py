@@ -1,4 +1,4 @@
-"""What an audit says of a change, and how hosts of guests report one."""
+"""An audit's record of a change, and the report of a change by a host of guests."""
 
 import hashlib
 import json
@@ -216,7 +216,7 @@ def _auditor(tmp_path: Path) -> Iterator[Auditor]:
 
 
 def records(folder: Path) -> list[Json]:
-    """What is on record, its chain checked."""
+    """The records of the audit, its chain checked."""
     with (folder / "a").open("rb") as file:
         list(verified(file))
     return [json.loads(line) for line in (folder / "a").read_bytes().splitlines()]
@@ -304,7 +304,7 @@ def test_of_a_host_the_guest_next_to_it_is_named(
 
 
 class Around(Router):
-    """What is around the host `a+b`: the host `c+d`, which has asked as `"q"`."""
+    """The router around the host `a+b`: the host `c+d` has asked as `"q"`."""
 
     def __init__(self, *, waiting: bool = True) -> None:
         self.asked: list[tuple[str, str, bytes]] = []

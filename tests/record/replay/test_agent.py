@@ -23,7 +23,7 @@ def event(fields: str, /, **more: Any) -> Line:
 
 
 def said(agent: Agent, **members: Any) -> list[Json]:
-    """What it says to a message."""
+    """The agent's messages after a message."""
     frame = json.dumps({"jsonrpc": "2.0", **members}).encode()
     found = [json.loads(line) for line in agent.receive(frame)]
     for one in found:

@@ -44,8 +44,8 @@ def file(folder: Path, *lines: dict[str, object]) -> str:
 
 
 def test_one_component_is_a_chain_of_its_own(tmp_path: Path) -> None:
-    """What stood before it is the client, what stood behind it the agent; what passed between
-    others is left out, and messages past it are not."""
+    """The component's neighbours are the client and the agent; messages between others are left
+    out, and messages past the component are not."""
     path = file(
         tmp_path,
         request(0.1, "client a proxy/initialize", 1, 1),

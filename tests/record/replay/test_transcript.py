@@ -9,7 +9,8 @@ from conductor.run.log import OfHost
 
 
 def written(*deliveries: tuple[bytes, bytes, str]) -> bytes:
-    """What becomes of deliveries: what was given, what was returned, why the guest ended."""
+    """The transcript of deliveries: the lines given, the lines returned, the reason for the guest's
+    end."""
     made = Transcript("a")
     for delivery in deliveries:
         made.take(OfHost("a", Delivered("a", *delivery, 0.1)), 0.1, "agent")

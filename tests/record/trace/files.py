@@ -7,5 +7,5 @@ from conductor.record.trace.tracer import Tracer
 
 
 def traced(path: Path, content: str = "all") -> Tracer:
-    """What writes a new trace file."""
+    """A tracer that writes a new trace file."""
     return Tracer([TraceFile.create(str(path), lambda *_: None)], content)

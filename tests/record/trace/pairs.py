@@ -22,7 +22,7 @@ def read(path: Path) -> list[Event]:
 
 
 def wrong(events: Iterable[Event], *, whole: bool = True) -> list[str]:
-    """What is not true of a trace; `whole`: nothing was open when it ended."""
+    """The faults of a trace; `whole`: nothing was open when the trace ended."""
     said: list[str] = []
     asked: dict[int, Event] = {}
     answered: set[int] = set()

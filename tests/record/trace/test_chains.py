@@ -96,7 +96,7 @@ def test_a_cancelled_turn(tmp_path: Path) -> None:
 
 
 def test_a_turn_of_acp_v2(rig: Rig, tmp_path: Path) -> None:
-    """Its prompt is answered at once, and its end is an update."""
+    """The prompt is answered at once, and the turn's end is an update."""
     file = tmp_path / "t"
     chain = rig.agent("datetime", "redact", rig.demo(), options=("--trace", str(file)))
     chain.initialize(protocolVersion=2, capabilities={}, info={"name": "t", "version": "1"})

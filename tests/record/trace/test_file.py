@@ -19,7 +19,7 @@ MIB: Final = 1 << 20
 
 @pytest.fixture
 def said() -> list[str]:
-    """What was logged."""
+    """The lines that were logged."""
     return []
 
 

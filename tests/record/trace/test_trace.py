@@ -40,7 +40,7 @@ FIELDS: Final = {
     "response": {"type", "ts", "from", "to", "id", "is_error", "payload"},
     "notification": {"type", "ts", "protocol", "from", "to", "method", "params"},
 }
-"""What the reference's types require, by kind."""
+"""The members that the reference's types require, by kind."""
 
 OPTIONAL: Final = {
     "request": {"session"},
@@ -50,7 +50,7 @@ OPTIONAL: Final = {
 
 
 def lines(*frames: tuple[str, object] | tuple[str, object, int]) -> bytes:
-    """What a client writes: `(method, params)` is a notification, with an id a request."""
+    """The lines of a client: `(method, params)` is a notification, with an id a request."""
     text = ""
     for method, params, *ids in frames:
         frame = {"jsonrpc": "2.0", "method": method, "params": params}
@@ -59,7 +59,8 @@ def lines(*frames: tuple[str, object] | tuple[str, object, int]) -> bytes:
 
 
 def conversation(prompt: str = PROMPT) -> bytes:
-    """One turn with the demo agent, whose first session is `demo-1`, and a request it refuses."""
+    """A turn with the demo agent, whose first session is `demo-1`, and a request that it
+    refuses."""
     env = [{"name": "KEY", "value": SECRET}]
     server = {"name": "x", "command": "/bin/x", "args": ["--token", SECRET], "env": env}
     blocks = [{"type": "text", "text": prompt}]
@@ -84,7 +85,7 @@ def events(file: Path) -> list[Event]:
 
 
 def services(file: Path) -> list[Event]:
-    """What components and the conductor itself said to each other."""
+    """The messages between components and the conductor itself."""
     return [one for one in everything(file) if "conductor" in (one["from"], one["to"])]
 
 
@@ -143,7 +144,7 @@ def trace(file: Path, *arguments: str, said: bytes = b"") -> list[Event]:
 
 
 def route(event: Event) -> tuple[str, str, str, str]:
-    """What an event says of who told whom what."""
+    """The way of an event: its type, its sender, its receiver, its method."""
     method = event.get("method") or event["_conductor"]["method"]
     return event["type"], event["from"], event["to"], method
 
@@ -403,7 +404,7 @@ def test_the_reference_writes_the_same(tmp_path: Path, proxy: str) -> None:
     found = trace(tmp_path / "ours", proxy, DEMO)
 
     def view(trace: list[Event]) -> Counter[str]:
-        """What does not depend on the moment: everything but time, ids and our own members."""
+        """The events without the members that depend on the moment: time, ids and our own."""
         own = ("ts", "id", "session", "_conductor")
         text = json.dumps([{k: v for k, v in e.items() if k not in own} for e in trace])
         text = text.replace("[REDACTED]", "[redacted]").replace(SECRET, "[redacted]")

@@ -145,7 +145,7 @@ def test_who_changed_a_secret_shows_though_the_trace_hides_it(tmp_path: Path) ->
 
 
 def test_what_crosses_a_border_is_one_hop(recording: Recording) -> None:
-    """This router sees it go into the host, or come out; the host which guest it concerns."""
+    """The router sees a message go into the host, or come out; the host knows its guest."""
     empty: Json = {"payload": b"{}", "method": "_n"}
     recording.crossed("notification", "x", "a+b+c", number=1, source_side=Side.S, **empty)
     recording.hop("a+b+c", *hop(source=UPSTREAM, target="b", number=1))
@@ -394,8 +394,8 @@ def test_answers_to_nothing_are_left_out(recording: Recording) -> None:
 
 
 def test_a_host_that_reports_nothing(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named as a whole; what goes into it waits to be reported, so much of it at most. In the
-    end it is lost."""
+    """The host is named as a whole; messages into it wait for its report, within a bound. In the
+    end they are lost."""
     monkeypatch.setattr("conductor.record.trace.hops._MOST", 10 * 1024)
     for number in range(1, 13):
         recording.crossed("notification", "x", "a+b+c", method="_n", number=number)

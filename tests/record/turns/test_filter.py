@@ -52,7 +52,7 @@ def test_a_mistake_is_shown_with_its_place(case: dict[str, Any]) -> None:
 
 
 def place(case: dict[str, Any]) -> str:
-    """What both readers say of a mistake."""
+    """The text of both readers about a mistake."""
     where = f", at character {case['at']}" if case["at"] else ""
     return f"{case['why']}{where}"
 

@@ -363,7 +363,8 @@ def test_moments_that_overlap_count_once() -> None:
 def test_what_a_component_makes_of_the_agents_words(
     got: list[str], sent: list[str], change: Change, edited: list[tuple[str, str]]
 ) -> None:
-    """Its chunks are one visit, however it cuts them. A very long text is not compared."""
+    """The chunks of a component are one visit, however it cuts them. A very long text is not
+    compared."""
     prompt = {"type": "request", "ts": 0.0, "from": "client", "to": "p", "id": 1,
               "method": "session/prompt", "session": "s", "params": {"prompt": []},
               "_conductor": {"n": 1}}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a project has: manifests of workspaces, and what cannot be judged."""
+"""The parts of a project: manifests of workspaces, and components that cannot be judged."""
 
 import json
 import os

@@ -26,7 +26,7 @@ def _nothing_is_hidden_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(**config: Any) -> dict[str, Any]:
-    """What a component with these settings receives."""
+    """The configuration that a component with these settings receives."""
     spec = catalog.resolve(json.dumps({"component": "passthrough", "config": config}))
     held = configuration(spec)["config"]
     assert isinstance(held, dict)

@@ -1,4 +1,4 @@
-"""What a question shows: conductor's own words, whatever a component's author has written."""
+"""A question shows conductor's own words, whatever a component's author has written."""
 
 import json
 import shutil

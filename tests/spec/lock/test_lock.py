@@ -43,7 +43,7 @@ def lock(*components: str, check: bool = False, **values: Any) -> None:
 
 
 def refusal(*components: str, isolation: str = "process", proxy: bool = False) -> str:
-    """What the lock has against a chain; empty for nothing."""
+    """The lock's objection to a chain; empty if none."""
     mode = "proxy" if proxy else "agent"
     specs = tuple(resolve_all(components))
     plan = Plan(components=specs, options=Options(isolation=isolation), mode=mode)
@@ -345,7 +345,7 @@ def test_pinned_code_that_is_loaded_already_is_compared(
 def test_pinned_code_runs_as_it_was_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What changes after the comparison is not run, whatever was compiled of it before."""
+    """A file that changes after the comparison is not run, whatever was compiled of it before."""
     code = tmp_path / "pinnedcode.py"
     code.write_text("async def proxy(channel):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)

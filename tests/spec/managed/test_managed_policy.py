@@ -1,4 +1,4 @@
-"""What a managed policy may hold: whatever is wrong with it is an error, and nothing runs."""
+"""The form of a managed policy: any mistake in it is an error, and nothing runs."""
 
 import re
 

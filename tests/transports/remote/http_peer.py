@@ -26,7 +26,7 @@ class Came(NamedTuple):
 
 
 class Stream:
-    """What leaves for the readers of one stream."""
+    """The events that leave for the readers of one stream."""
 
     def __init__(self) -> None:
         self.events: list[bytes] = []
@@ -41,7 +41,7 @@ class Stream:
 
 
 class Served:
-    """One connection."""
+    """A connection."""
 
     def __init__(self, id_: str) -> None:
         self.id = id_

@@ -1,4 +1,4 @@
-"""What a server has set goes back, and no more than a bounded part of it."""
+"""The cookies that a server has set go back, within bounds."""
 
 from conductor.transports.remote.cookies import Cookies
 

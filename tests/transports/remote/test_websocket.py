@@ -36,7 +36,7 @@ class Unread:
         self.written.append(data)
 
     def read(self) -> bytes:
-        """What waits."""
+        """The bytes that wait."""
         data, self.written = b"".join(self.written), []
         return data
 
