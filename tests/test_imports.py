@@ -64,7 +64,7 @@ RULES: Final = (
         ("msgspec", "websockets", "httpcore2"),
     ),
     Rule("conductor.transports.remote.address", BASE, ("msgspec",)),
-    # One server of HTTP for all that listens.
+    # All listeners share one server of HTTP.
     Rule(
         "conductor.http",
         ("conductor.http", "conductor.transports", "conductor.core", *BASE),
@@ -80,7 +80,7 @@ RULES: Final = (
         ("conductor.services", "conductor.core", "conductor.transports.remote.in_pieces", *BASE),
         ("anyio", "httpcore2", "msgspec"),
     ),
-    # It makes a folder of its own.
+    # The module makes a folder of its own.
     Rule(
         "conductor.services.kv",
         ("conductor.services", "conductor.core", "conductor.spec.private_files", *BASE),
@@ -232,7 +232,7 @@ RULES: Final = (
     ),
     Rule("conductor.fleet.sealed", BASE, ("msgspec", "cryptography")),
     Rule("conductor.fleet.kv", ("conductor.fleet", "conductor.services", *BASE), ("msgspec",)),
-    # What the journal does not have yet is pure.
+    # The module of unwritten entries is pure.
     Rule("conductor.fleet.unwritten", BASE, ("msgspec",)),
     Rule(
         "conductor.fleet.journal",

@@ -298,7 +298,7 @@ def add(session: Session, found: list[Edit], by: dict[str, Any] | None) -> None:
     if by is None:
         worker.add(Job(root, [Edit(path) for path in {one.path for one in within}], None))
         return
-    # One that starts late may learn who the agent is behind the agent's first edit.
+    # A proxy that starts late may learn the agent's name only after the agent's first edit.
     known = {"agent": by["agent"] or worker.agent, "model": by["model"] or session.state.model}
     worker.add(Job(root, within, by | known))
 

@@ -88,7 +88,7 @@ async def set_up(request: Request, following: Any) -> Any:
     source: Session | None = getattr(request, "session", None)
     mine = ("sessionId", "replayFrom")
     setup = {k: v for k, v in copy.deepcopy(request.params).items() if k not in mine}
-    # What it begins with is of this session only, and may be more than the store takes.
+    # The first conversation is of this session only, and may be more than the store takes.
     meta = setup.get("_meta")
     first = meta.pop("conversation", None) if isinstance(meta, dict) else None
     if source is not None and request.method in ("session/load", "session/resume"):
@@ -139,7 +139,7 @@ async def recall(session: Session, request: Request) -> dict[str, Any]:
             proxy.log.warn(f"{one} is not told again: {error.message}")
     if chat.past:
         await go_on_as(session, last)
-    # What the last part holds is counted as it is told; if it is too much, the next prompt moves.
+    # The last part is counted as it is told; if it is too long, the next prompt moves.
     chat.chars, chat.used, chat.running, chat.since = 0, 0, 0, 1
     return told
 

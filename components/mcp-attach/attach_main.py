@@ -40,7 +40,7 @@ class Proxy:
         if (side == b"p" and (b"session" in body or b"initialize" in body)) or (
             side == b"s" and self._greeting is not None
         ):
-            # What cannot be read is not ours to change.
+            # A line that cannot be read is not ours to change.
             with contextlib.suppress(ValueError, RecursionError):
                 body = self._looked_at(side, body)
         self._out.write(_FLIPPED.get(side, side) + body)

@@ -179,7 +179,7 @@ async def asked(one: Research) -> None:
     try:
         held = proxy.peer(config.peer) if config.peer else proxy
         async with held.subsession(cwd=one.session.cwd or "/") as sub:
-            # One text: a question that begins with a slash is no command there.
+            # All in one text: so a question that begins with a slash is no command.
             told = unlinked(f"{config.task}\n\n{one.question}".lstrip("\n"))
             turn = await sub.prompt(told, on_update=one.heard)
     except ProxyError as error:

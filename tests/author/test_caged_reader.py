@@ -128,7 +128,8 @@ def test_the_child_has_bounds() -> None:
 
 
 def test_nothing_that_runs_a_chain_starts_it() -> None:
-    """An editor waits for a chain: what that reads of a stranger's is bounded instead."""
+    """An editor waits for a chain: the input that a chain reads of a stranger's is bounded
+    instead."""
     root = ROOT / "conductor"
     users = {
         str(path.relative_to(root))

@@ -126,7 +126,7 @@ async def stubborn(channel: Channel) -> None:
 
 
 async def asking(channel: Channel) -> None:
-    """Asks permission with the options the prompt gives as JSON, and says what it was told."""
+    """Asks permission with the options that the prompt gives as JSON, and says the answer."""
     agent = Agent(channel)
     await agent.until_prompt()
     params = {
@@ -145,7 +145,7 @@ async def asking(channel: Channel) -> None:
 
 
 async def asking_for_nobody(channel: Channel) -> None:
-    """Asks permission without a session, and says what it was told."""
+    """Asks permission without a session, and says the answer."""
     agent = Agent(channel)
     await agent.until_prompt()
     params = {"toolCall": {"toolCallId": "c"}, "options": []}
@@ -186,7 +186,8 @@ async def withdrawing(channel: Channel) -> None:
 
 
 async def escaping(channel: Channel) -> None:
-    """Sends what a terminal would obey, half an emoji, other sessions' text and odd updates."""
+    """Sends text that a terminal would obey, half an emoji, other sessions' text and odd
+    updates."""
     agent = Agent(channel)
     await agent.until_prompt()
     agent.update(

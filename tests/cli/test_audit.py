@@ -25,7 +25,7 @@ CHATTY = FLIP.replace(
       (then (i32.const 112))
       (else (i32.sub (i32.const 227) (local.get $byte)))))""",
 )
-"""A guest that passes everything on, and what the conductor tells it to the client: `configure`."""
+"""A guest that passes everything on, and tells the client the conductor's message `configure`."""
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
 

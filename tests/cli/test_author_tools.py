@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 
 LANGUAGES: Final = project.languages()
 DIFFERENT_EACH_TIME: Final = ("js",)
-"""Languages whose tools put something random into what they build."""
+"""Languages whose tools put random bytes into a build."""
 
 RUST_TARGET: Final = "wasm32-unknown-unknown"
 OFFLINE: Final = {
@@ -97,14 +97,14 @@ class Author:
         return Ran(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *arguments: str, at: str = "") -> str:
-        """The same, which must go well; what it printed."""
+        """Runs a command that must go well; the result is its output."""
         ran = self(*arguments, at=at)
         assert ran.code == 0, f"{ran.out}\n{ran.err}"
         return ran.out
 
 
 def build(author: Author) -> str:
-    """Builds `mine`; what was said of it."""
+    """Builds `mine`; the result is the output."""
     ran = author("test", "--build", "--only", "scenarios", "mine")
     assert ran.code == 0, ran.err
     return ran.out

@@ -1,4 +1,4 @@
-"""The log file of a chain: what is in it, where it is, and that it hurts no chain."""
+"""The log file of a chain: its content, its place, and that it hurts no chain."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""`conductor completion SHELL`: what a shell makes of the script."""
+"""`conductor completion SHELL`: a shell's use of the script."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Which of several places sets an option, and what is said of those that set none."""
+"""The place, of several, that sets an option, and the errors of places that set none."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.cli.test_parsers import refused, samples
 
 @pytest.fixture(name="here")
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    # It changes standard error for the rest of a process, which all tests here share.
+    # The function changes standard error for the rest of the process that all tests here share.
     monkeypatch.setattr(report, "log_as_json", lambda: None)
     return place(tmp_path, monkeypatch)
 

@@ -1,4 +1,4 @@
-"""`conductor doctor`: it finds what is wrong, says what to do, and repairs nothing."""
+"""`conductor doctor`: it finds faults, says how to mend them, and repairs nothing."""
 
 import hashlib
 import os

@@ -1,4 +1,5 @@
-"""`conductor doctor --data` and `--clean`: what is kept is shown, and only that is deleted."""
+"""`conductor doctor --data` and `--clean`: all data kept is shown, and only such data is
+deleted."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""`conductor doctor --report`: what helps to find a bug, and nobody else's business."""
+"""`conductor doctor --report`: facts that help to find a bug, and nobody else's business."""
 
 import json
 import resource

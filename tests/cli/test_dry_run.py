@@ -1,4 +1,4 @@
-"""`conductor agent --dry-run`, and what refusals say of who set what."""
+"""`conductor agent --dry-run`, and the names of setters in refusals."""
 
 from pathlib import Path
 

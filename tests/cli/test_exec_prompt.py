@@ -1,4 +1,4 @@
-"""`conductor exec` does what it looks like: prompts without `-p`, and what agents write beside."""
+"""`conductor exec` is plain to use: prompts without `-p`, and the text that agents write beside."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`conductor fleet bundle` and `check`: what a worker gets, through the command line."""
+"""`conductor fleet bundle` and `check`: the bundle of a worker, through the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No hint recommends what has just been typed."""
+"""No hint recommends words that the user has just typed."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ COMMAND = re.compile(r"`(?:conductor |--?\w)[^`]*`|--[a-z][\w-]*(?: [\w./-]+)?")
 """A command, or an option, that a text recommends."""
 
 INSTEAD = ("leave out", "another", "other than", "above", "instead of", "use --permissions deny")
-"""Words of a hint that takes back, or changes, what was typed."""
+"""Words of a hint that takes back, or changes, typed words."""
 
 AGENT = (
     "import json\nfor line in iter(input, None):\n    m = json.loads(line)\n"
@@ -51,7 +51,7 @@ def test_the_check_sees_what_is_repeated() -> None:
 
 @pytest.fixture(name="here")
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what goes wrong."""
+    """A folder with things that go wrong."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shutil.copytree(components_folder() / "datetime", tmp_path / "date")
     (tmp_path / "junk.wasm").write_text("junk")

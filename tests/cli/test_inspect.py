@@ -1,4 +1,4 @@
-"""`conductor inspect`: what a component is and can do, without running it."""
+"""`conductor inspect`: the facts and abilities of a component, without running it."""
 
 import hashlib
 import json

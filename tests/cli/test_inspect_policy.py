@@ -1,4 +1,5 @@
-"""`conductor inspect`: what a component may do to the conversation, and what it asks for."""
+"""`conductor inspect`: the rights of a component in the conversation, and those that it asks
+for."""
 
 import json
 import shutil

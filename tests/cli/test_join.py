@@ -57,7 +57,7 @@ Joined = asyncio.subprocess.Process
 
 
 async def join(listening: ListeningTransport, token: str | None = None) -> Joined:
-    """Starts what the server entry says."""
+    """Starts the program of the server entry."""
     entry = json.loads(listening.server("agent"))
     extra = {one["name"]: one["value"] for one in entry["env"]}
     assert set(extra) == {TOKEN_VARIABLE} == {transport.TOKEN_VARIABLE}

@@ -1,5 +1,5 @@
-"""A component that lacks what it asks for: it says so at every start, and one that fails closed
-keeps the chain from starting."""
+"""A component that lacks rights that it asks for: it says so at every start; a component that fails
+closed keeps the chain from starting."""
 
 import asyncio
 import json

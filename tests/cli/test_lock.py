@@ -193,7 +193,7 @@ def test_the_agent_may_update_itself_unless_it_is_locked_as_well(here: Path) -> 
 
 
 def test_code_in_this_process_is_checked_before_it_runs(here: Path) -> None:
-    """Nor is what Python compiled of it earlier taken in its place."""
+    """Nor does code that Python compiled earlier take its place."""
     package = here / "pack"
     package.mkdir()
     (package / "__init__.py").write_text("")

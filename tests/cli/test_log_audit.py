@@ -1,4 +1,4 @@
-"""`--audit FILE` of changes, and what `conductor log show` shows of it, as a user runs them."""
+"""`--audit FILE` of changes, and the output of `conductor log show`, as a user runs them."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from tests.harness.process.command import conductor, environment
 Json = dict[str, Any]
 
 TIME: Final = re.compile(r"(?m)^(?:\d\d:\d\d:\d\d\.\d{3}  | {14}(?=[+~-])|[\d-]+, UTC\n)")
-"""Of a row, its time or the place of it; and the line of a day."""
+"""The time of a row, or the place of the time; and the line of a day."""
 
 RECORDER: Final = f"{shlex.quote(sys.executable)} -m tests.e2e.actors.recording_proxy --dialect acp"
 CLOCK: Final = ("-c", "clock=2026-03-01T12:00:00Z")

@@ -17,7 +17,7 @@ GARBAGE = (
 
 
 def entries(text: str) -> list[dict[str, Any]]:
-    """The entries of a log; the rest of what a log must be is checked."""
+    """The entries of a log; the form of the log is checked."""
     found = [json.loads(line) for line in text.splitlines()]
     assert all({"ts", "level", "component", "text"} <= entry.keys() for entry in found)
     assert "\x1b" not in text

@@ -1,4 +1,5 @@
-"""`conductor log replay FILE COMPONENT`: what a trace recorded of one component, played again."""
+"""`conductor log replay FILE COMPONENT`: the recording of one component in a trace, played
+again."""
 
 import json
 import re
@@ -43,7 +44,7 @@ def replay(file: Path, *arguments: str, timeout: str = "50") -> Ran:
 
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
 def test_each_component_says_again_what_it_said(tmp_path: Path, isolation: str) -> None:
-    """The clock has gone on, and is not asked: what was answered then is answered now."""
+    """The clock has gone on, and is not asked: the component gets the old answer again."""
     proxy = program(tmp_path, UUIDS)
     file = tmp_path / "t"
     options = ("-c", f"isolation={isolation}", "-c", "clock=2026-03-01T12:00:00")
@@ -58,7 +59,8 @@ def test_each_component_says_again_what_it_said(tmp_path: Path, isolation: str) 
 
 
 def test_what_a_component_sent_in_a_microsecond_stands_in_its_order(tmp_path: Path) -> None:
-    """Times are rounded; what left for the client was seen later than what stays in the host."""
+    """Times are rounded; a message to the client was seen later than a message that stays in the
+    host."""
     file = tmp_path / "t"
     record(file, "-c", "isolation=process", "datetime", "passthrough", DEMO)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -79,7 +81,7 @@ def test_what_a_component_sent_in_a_microsecond_stands_in_its_order(tmp_path: Pa
 
 
 def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
-    """Turn by turn, and what follows from it at either end."""
+    """The differences come turn by turn, with their effects at either end."""
     file = tmp_path / "t"
     record(file, "-c", "clock=2026-03-01T12:00:00", "datetime", DEMO)
     ran = replay(file, "passthrough", "--as", "datetime", "--diff")

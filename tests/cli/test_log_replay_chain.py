@@ -27,7 +27,7 @@ async def asked(request, following):
         block["text"] = block["text"].replace("Bluebird", "Robin")
     return await following(request)
 """
-"""A version of `redact` that looks at prompts only, and has another word for what it takes out."""
+"""A version of `redact` that looks at prompts only, and puts another word in place of secrets."""
 
 
 def replay(file: Path, *arguments: str) -> Ran:
@@ -77,9 +77,9 @@ def test_a_swapped_proxy_shows_what_it_changes(trace: Path) -> None:
 
 
 def test_a_session_of_a_real_agent_differs_by_the_swapped_proxy_alone(tmp_path: Path) -> None:
-    """Five turns: a file is read, and changed after a question, a command runs, one is cancelled.
+    """Five turns: a file is read, then changed after a question, a command runs, one is cancelled.
 
-    What went past a proxy arrived before older messages that the proxy had.
+    Messages past a proxy arrived before older messages that the proxy had.
     """
     same: dict[str, Any] = json.loads(replay(REAL, "--json").out)
     assert (same["same"], same["ended"], len(same["turns"])) == (True, "", 6)

@@ -35,7 +35,7 @@ SAMPLES = {
     "KEY=VALUE": ["ring=none", "components.a.config.b=[1, 2]"],
     "NAME=PROXIES": ["a=datetime", "a='python x.py' datetime"],
 }
-"""Values by what stands for them in help."""
+"""Values for the placeholders of help."""
 
 REFUSED = {
     "DAYS": "some",
@@ -213,7 +213,7 @@ def test_no_sizes(text: str) -> None:
         ('p,config.x=["a","b"],cpu=1s', "p", [("config.x", '["a","b"]'), ("cpu", "1s")]),
         ('p,config.x={"a":1,"b":[2,3]}', "p", [("config.x", '{"a":1,"b":[2,3]}')]),
         ('p,allow="read:*.{a,b}"', "p", [("allow", '"read:*.{a,b}"')]),
-        # What is no JSON ends at the comma, as ever; what is no option belongs to the component.
+        # A text that is no JSON ends at the comma; a word that is no option is the component's.
         ('p,config.x="a', "p", [("config.x", '"a')]),
         ('p,config.x="a"b,name=c', "p", [("config.x", '"a"b'), ("name", "c")]),
         ('p,config.x="a,b', 'p,config.x="a,b', []),

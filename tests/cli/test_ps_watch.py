@@ -1,4 +1,4 @@
-"""`conductor ps --watch`: what it shows of a chain, and a person at its screen."""
+"""`conductor ps --watch`: its view of a chain, and a person at its screen."""
 
 import contextlib
 import fcntl
@@ -98,7 +98,7 @@ def test_an_interrupt_gives_the_terminal_back() -> None:
 
 
 class Switches:
-    """A chain that does at once what it is asked for."""
+    """A chain that at once does each thing that it is asked for."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -29,8 +29,8 @@ for line in sys.stdin:
         sent["id"] = there(got["id"])
     print(json.dumps(sent), flush=True)
 """
-"""A proxy of dialect `acp` that changes a word of what goes down and a word of what comes up. It
-chooses the ids of what it passes on, unless its argument is `kept`."""
+"""A proxy of dialect `acp` that changes a word of messages down and a word of messages up. It
+chooses the ids of messages that it passes on, unless its argument is `kept`."""
 
 CHANGED = {
     "trusted": "the QUICK brown FOX",

@@ -18,7 +18,7 @@ def frame(id_: int, method: str, params: Any = None) -> bytes:
 
 
 class Client:
-    """The client's end: what it was sent, and whether it is read."""
+    """The client's end: the frames for it, and whether they are read."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
@@ -49,7 +49,7 @@ class Client:
 
 
 class Chain(Carrying):
-    """The chain's end: what it has got."""
+    """The chain's end: the frames that it got."""
 
     def __init__(self) -> None:
         self.frames: list[Any] = []

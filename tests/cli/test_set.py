@@ -1,4 +1,4 @@
-"""`-c KEY=VALUE`: the command line sets what a `conductor.toml` sets, and is read as one."""
+"""`-c KEY=VALUE`: the command line sets the keys of a `conductor.toml`, and is read like one."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Starting is never silent: the status line on a terminal, and what stands in its place."""
+"""Starting is never silent: the status line on a terminal, and the text elsewhere."""
 
 import asyncio
 import os

@@ -1,4 +1,5 @@
-"""Who set what a component refuses is named, whatever the component is made of."""
+"""An error names the setter of a value that a component refuses, whatever the component is made
+of."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.transports.ends import Carrying
 
 
 def test_who_waits_for_an_answer_goes_on_before_what_came_with_it() -> None:
-    """An answer says how a session is: that must not undo what an update behind it says."""
+    """An answer tells the state of a session: it must not undo the state of a later update."""
     order: list[str] = []
 
     async def updated(_session: str, update: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def test_who_waits_for_an_answer_goes_on_before_what_came_with_it() -> None:
     ],
 )
 def test_what_is_no_message_ends_a_connection_with_an_error(line: bytes) -> None:
-    """Where a client connects by itself nobody has checked what comes."""
+    """Where a client connects by itself nobody has checked the lines that come."""
     assert _raised_by(line) == "the server there sent something that is no message of ACP"
 
 

@@ -1,4 +1,4 @@
-"""`conductor.client.probe`: what programs answer, and that nothing of them is left."""
+"""`conductor.client.probe`: the answers of programs, and that nothing of them is left."""
 
 import json
 import os

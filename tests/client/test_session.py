@@ -18,7 +18,7 @@ Step = tuple[str, Any]
 
 
 def play(session: Session, *steps: Step) -> list[str]:
-    """Does some steps; the kinds of what is to be shown, and `-` where no turn runs afterwards."""
+    """Does some steps; the kinds of updates to show, and `-` where no turn runs afterwards."""
     shown: list[str] = []
     for what, held in steps:
         if what == "prompt":

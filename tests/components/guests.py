@@ -1,4 +1,4 @@
-"""The bundled guests, and what is said to and by `datetime`, for the tests beside."""
+"""The bundled guests, and the lines to and from `datetime`, for the tests beside."""
 
 import json
 

@@ -203,7 +203,7 @@ def test_a_flood_is_held_back_and_nothing_is_lost() -> None:
         one, two = demo.new_session(), demo.new_session()
         demo.reading = False
         flood = demo.start_prompt(one, f"/stream {count} 2000")
-        # It still reads: this request is served although its stdout is full.
+        # The agent still reads: this request is served although its stdout is full.
         cancelled = demo.start_prompt(two, "/hang")
         demo.notify("$/cancel_request", {"requestId": cancelled})
         demo.reading = True

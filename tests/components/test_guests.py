@@ -1,4 +1,4 @@
-"""The bundled sandboxed proxies: transcripts, what is committed, and the C library."""
+"""The bundled sandboxed proxies: transcripts, committed modules, and the C library."""
 
 import hashlib
 import importlib.util

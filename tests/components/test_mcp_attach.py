@@ -33,7 +33,7 @@ def test_transcript(path: Path) -> None:
     deliveries = read_transcript(path)
     said = converse(b"".join(each.given for each in deliveries))
     wanted = b"".join(each.expected for each in deliveries)
-    # What it says to a person is written as JSON writes it by default.
+    # The proxy's words to a person are written as JSON writes them by default.
     assert [_plain(line) for line in said.splitlines()] == wanted.splitlines()
 
 

@@ -477,7 +477,7 @@ def test_what_goes_beside_a_session_of_its_own_stays_out_of_a_peer_agent() -> No
             pb >> ("p", notification("proxy/successor", wrap(method, params)))
             assert not any(isinstance(one, Send) for one in pb.effects), method
             pb.effects = []
-        # It holds something, and no prompt.
+        # The proxy holds a request, and no prompt.
         pb >> ("client", request("c", "session/new", NEW))
         pb << ("p", request(Hole("c"), "session/new", NEW))
         pb >> ("p", request("x", "proxy/successor", wrap(PROMPT, said("@/etc/passwd"))))

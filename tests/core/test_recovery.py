@@ -62,7 +62,7 @@ def test_a_proxy_that_had_no_role_yet_returns_as_it_was() -> None:
         pb >> (lambda r: r.returned("p"))
         pb >> ("client", request("i", "initialize", V1))
         pb << ("p", request(1, "proxy/initialize", V1))
-        # It ends amid its handshake: the client waits, and it is asked again.
+        # The proxy ends amid its handshake: the client waits, and the proxy is asked again.
         pb >> (lambda r: r.leaving("p", GONE))
         pb >> (lambda r: r.returned("p")) << ("p", request(2, "proxy/initialize", V1))
 

@@ -51,7 +51,7 @@ def main() -> int:
 def _compare(
     ours: Player, theirs: Player, kind: str, plays: list[Play], found: dict[str, list[Difference]]
 ) -> None:
-    """Plays what is drawn of one kind, and says what came of it."""
+    """Plays the drawn storms of one kind, and tells the outcome."""
     unlike, ends = 0, Counter[str]()
     for at in range(0, len(plays), _AT_ONCE):
         some = plays[at : at + _AT_ONCE]

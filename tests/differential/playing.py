@@ -1,6 +1,6 @@
-"""Plays: storms as numbers, and all that a revision of the conductor makes of one.
+"""Plays: storms as numbers, and the outcome of a play in a revision of the conductor.
 
-A process that plays has one revision on its path, and writes what it made of each play.
+A process that plays has one revision on its path, and writes its outcome of each play.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Broken(Exception):  # noqa: N818 - a fact, which ends a play
 
 
 class Recording:
-    """Stands before a router: what it is called with, and what effects it asks for."""
+    """Stands before a router: keeps its calls, and the effects that it asks for."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -185,7 +185,7 @@ class Made(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Equal for what is equal."""
+        """Equal for equal plays."""
         return hashlib.sha256(json.dumps(self.steps, sort_keys=True).encode()).hexdigest()
 
 
@@ -243,7 +243,7 @@ def _look(storm: Storm) -> None:
 
 
 def main() -> None:
-    """Reads plays, a list in a line; writes what was made of them: digests, or all of it."""
+    """Reads plays, a list in a line; writes their outcomes: digests, or all of them."""
     sys.stdout.write(f"{conductor.__file__}\n")
     sys.stdout.flush()
     for line in sys.stdin:

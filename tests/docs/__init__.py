@@ -1,1 +1,1 @@
-"""Checks that what the documents say is what the program does."""
+"""Checks that the program does all that the documents say."""

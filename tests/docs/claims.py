@@ -33,7 +33,7 @@ def claims(text: str) -> list[str]:
 
 
 def proofs() -> dict[str, list[str]]:
-    """By the first words of a claim, the tests that name it, as `path:name`."""
+    """The tests that name a claim, as `path:name`, by the first words of the claim."""
     found: dict[str, list[str]] = {}
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
         source = file.read_text(encoding="utf-8")

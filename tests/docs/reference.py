@@ -206,7 +206,7 @@ def _parameters(one: griffe.Function) -> Iterator[str]:
 
 
 def main() -> None:
-    """Writes the pages that are not what they should be."""
+    """Writes the pages that differ from their sources."""
     FOLDER.mkdir(exist_ok=True)
     for path, text in pages():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:

@@ -198,7 +198,7 @@ def _components(names: Iterable[str]) -> str:
 
 
 def rights() -> str:
-    """Every word, the worst first, with what it lets a component do."""
+    """Every word, the worst first, with the acts that it lets a component do."""
     scoped = [
         (f"`{one.verb}:{one.shown}`", f"may {one.says.format(one.shown)}")
         for one in words.FAMILIES.values()
@@ -368,7 +368,7 @@ def filters() -> str:
 
 
 def command_table() -> str:
-    """Every command, with what help says of it in a line."""
+    """Every command, with its line in help."""
     root = command_line.command()
     rows = [
         (

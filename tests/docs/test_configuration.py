@@ -105,7 +105,7 @@ def test_inspect_and_config_show_name_the_same_places(text: str, here: Place) ->
 
 @pytest.mark.parametrize("text", FILES)
 def test_config_show_and_the_plan_name_the_same_setters(text: str, here: Place) -> None:
-    """Of each option of the example, and of those of each of its chains."""
+    """The setters of each option of the example, and of each option of its chains."""
     here.user(text)
     shown = json.loads(here.run("config", "show", "--json").out)
     of_all = setters(shown["options"])

@@ -124,7 +124,7 @@ def test_through_the_conductor(guests: list[str]) -> None:
 
 
 class _Lines(ParentOutput):
-    """Keeps what the child would write to its parent."""
+    """Keeps the lines that the child would write to its parent."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -33,13 +33,13 @@ class Edit(NamedTuple):
 class Recipe(NamedTuple):
     edits: tuple[Edit, ...]
     tests: tuple[str, ...]
-    """Of the copy; all of them pass."""
+    """Tests of the copy; all of them pass."""
     page: str
     row: str
     """The beginning of a row that the page, with its tables drawn anew, has then."""
     command: tuple[str, ...]
     shown: str
-    """A pattern in what this command of the copy prints."""
+    """A pattern in the output of this command of the copy."""
 
 
 RECIPES: Final = {

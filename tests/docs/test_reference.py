@@ -1,4 +1,4 @@
-"""The reference is what the docstrings say, and leaves out nothing that a package exports."""
+"""The reference agrees with the docstrings, and leaves out nothing that a package exports."""
 
 import ast
 import functools

@@ -24,7 +24,7 @@ def test_what_the_tutorial_shows_is_what_comes(tmp_path: Path) -> None:
     wrong = differences(PAGE, shown)
     assert not wrong, f"{wrong}\npython -m tests.docs.walk {PAGE.relative_to(ROOT)}"
     assert len(shown) > 20
-    # What takes an account cannot be run here. Nothing else is left out.
+    # A command that needs an account cannot be run here. Nothing else is left out.
     assert ["claude-agent-acp" in block.text for block in walk.left_out] == [True]
     made = {path.name for path in walk.home.iterdir() if not path.name.startswith(".")}
     assert made == {"briefing", "briefing-0.1.0.tar.gz", "conductor.lock"}

@@ -1,4 +1,4 @@
-"""Whether the walk through a page sees what is wrong with it."""
+"""The walk through a page finds each fault of it."""
 
 from pathlib import Path
 

@@ -53,7 +53,7 @@ _FILE: Final = re.compile(r"^`([\w./-]+\.\w+)`(?:, changed)?:$")
 
 
 class Block(NamedTuple):
-    """A fenced block: its language and what follows that, its text, and what stands before it."""
+    """A fenced block: its language and the words after that, its text, and the text before it."""
 
     language: str
     more: str
@@ -85,7 +85,7 @@ class Shown(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether that is what the page shows."""
+        """Whether the output is as the page shows it."""
         pattern = "".join(map(_pattern, self.block.text.splitlines(keepends=True)))
         return re.fullmatch(pattern, self.came) is not None
 
@@ -117,7 +117,7 @@ class Walk:
         self.left_out: list[Block] = []
 
     def page(self, text: str) -> list[Shown]:
-        """Does all of it; what it shows and what came. Raises `AssertionError`."""
+        """Does all of a page; the blocks with their output. Raises `AssertionError`."""
         shown = []
         every = blocks(text)
         try:
@@ -184,7 +184,7 @@ class Walk:
     def _environment(self) -> dict[str, str]:
         left_out = ("GITHUB_", "FORCE_", "PY_", "PYTEST_", "XDG_")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
-        # What is compiled already stays so: compiling it would take most of the time.
+        # Compiled modules are kept: compiling them anew would take most of the time.
         cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         return kept | {
             "PATH": f"{self._bin}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
@@ -258,7 +258,7 @@ def changed(text: str, block: Block) -> str:
 
 
 def differences(page: Path, shown: list[Shown]) -> str:
-    """Where a page shows something else than what came, as diffs; empty: nowhere."""
+    """The differences between a page and the output, as diffs; empty: none."""
     found = []
     for one in shown:
         if not one.right:
@@ -269,7 +269,7 @@ def differences(page: Path, shown: list[Shown]) -> str:
 
 
 def updated(text: str, shown: list[Shown]) -> str:
-    """The page, showing what came."""
+    """The page with the new output."""
     for one in sorted(shown, key=lambda one: one.block.start, reverse=True):
         if not one.right:
             start = one.block.start
@@ -278,7 +278,7 @@ def updated(text: str, shown: list[Shown]) -> str:
 
 
 def main() -> None:
-    """Writes what came into pages."""
+    """Writes the new output into pages."""
     for name in sys.argv[1:]:
         page = Path(name).resolve()
         text = page.read_text(encoding="utf-8")

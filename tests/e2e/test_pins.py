@@ -113,7 +113,7 @@ def test_a_lock_has_what_was_agreed_to(rig: Rig, offers: Path) -> None:
     assert "Adds two numbers." in locked.prompt(session, "/tools")
     assert questions(locked) == []
     assert locked.finish() == 0
-    # What is agreed to later is not in the lock.
+    # A later agreement is not in the lock.
     chain = rig.agent(*words)
     chain.serves[PERMISSION] = answer("allow-version")
     session = begin(chain, 1)

@@ -374,7 +374,7 @@ def test_an_answer_that_is_kept_comes_when_the_user_cancels(rig: Rig, kind: str)
 def test_what_is_held_for_too_long_goes_on(rig: Rig, body: str, fails: str, kind: str) -> None:
     """By `hold=`; of a gatekeeper the request fails, an answer comes as it came."""
     more = {"fails": "closed"} if fails == "closed" else {}
-    # One that keeps the answer has to have passed the request on before.
+    # A component that keeps the answer must have passed the request on before.
     hold = 3.0 if fails == "closed" and body is KEEPS else 0.3
     chain = begin(rig, attacker(rig, "evil", body, kind, hold=f"{hold:g}s", **more))
     session = chain.new_session()

@@ -58,7 +58,7 @@ def test_extension_messages_between_proxies(rig: Rig, dialect: str) -> None:
         def answers() -> dict[str, Any]:
             return {str(one.frame.get("id")): one.frame for one in rig.log("evil", "in")}
 
-        # They come by other ways than the end of the turn, perhaps after it.
+        # The answers come by other ways than the end of the turn, perhaps after it.
         wanted = {"p-up", "p-nobody", "s-down", "s-nobody"}
         chain.until(lambda: wanted <= answers().keys(), "all answers")
         heard = answers()

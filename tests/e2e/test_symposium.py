@@ -148,7 +148,7 @@ def test_a_project_cannot_name_what_the_user_has_not(here: Place) -> None:
     ran = here.run("exec", "symposium", "demo", "-p", "hi")
     assert ran.code == 2
     assert f"{here.project_file} is ignored: you have not trusted it" in ran.err
-    # It is trusted, and names a component that is not installed.
+    # The file is trusted, and names a component that is not installed.
     here.trusted(text)
     ran = here.run("exec", "symposium", "demo", "-p", "hi")
     assert ran.code == 2

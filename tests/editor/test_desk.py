@@ -1,4 +1,4 @@
-"""The desk: messages in, effects out. What it keeps, whom it asks, what it refuses."""
+"""The desk: messages in, effects out. Its records, its questions, its refusals."""
 
 import json
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
-"""The desk under random conversations of several components, a client and its sessions: who owns
-what, who gets what, and that each request has one answer."""
+"""The desk under random conversations of several components, a client and its sessions: the owner
+and the receiver of each thing are right, and each request has one answer."""
 
 import json
 from collections import Counter
@@ -32,7 +32,7 @@ Key = tuple[str, str, str]
 
 
 class Conversation(RuleBasedStateMachine):
-    """The desk beside a list of what should be shown."""
+    """The desk beside a list of the texts that should be shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Conversation(RuleBasedStateMachine):
         self.desk = Desk(self.editor)
         self.count = 0
         self.shows: dict[Key, list[tuple[bytes, str, str]]] = {}
-        """By key: the id of each `show`, its owner and its text; refused ones are taken out."""
+        """The id of each `show`, its owner and its text, by key; refused ones are taken out."""
         self.at_client: dict[bytes, Key | None] = {}
         """Requests that the client has; a key: of a `show`."""
         self.at_owner: dict[bytes, str] = {}

@@ -32,7 +32,7 @@ _BLOCKS = (
         ("<head><title>t</title></head><strong>x</strong>", "**x**"),
         ("1 < 2 &lt; 3 &#x41;&#66; &nope; & <", "1 < 2 < 3 AB &nope; & <"),
         ("a<!-- <b> -->b<!doctype html>c<?x?>d</>e</ f>g", "abcdeg"),
-        # What has no end is left out, as browsers do.
+        # A tag without an end is left out, as browsers do.
         *((f"a{odd}b", "a") for odd in ("<!--", "<script>", "<p id='", "<p x", "<!", "<?", "</ ")),
         ("</li></ul></pre></a></b>", "**"),
         ("", ""),
@@ -52,7 +52,7 @@ def test_no_html_fails(html: str) -> None:
     ["<a ", "<a/", "<a b=", "<a b='", "<a", "<!--", "<![", "</a ", "<script>", "<ul><li>", "&#"]
 )  # fmt: skip
 def test_the_time_is_in_proportion_to_the_length(part: str) -> None:
-    # What reads a part again for each other takes minutes for this.
+    # A reader that reads each part again for every other part takes minutes here.
     markdown(part * (200_000 // len(part)))
 
 

@@ -91,7 +91,7 @@ def texts(draw: st.DrawFn, data: Any) -> str:
 
 @st.composite
 def documents(draw: st.DrawFn) -> tuple[str, Any]:
-    """A file of settings, and what it holds."""
+    """A file of settings, and its value."""
     data = draw(st.dictionaries(_KEYS, DATA, max_size=4))
     if draw(st.booleans()):
         data["agent_servers"] = draw(st.dictionaries(_KEYS, DATA, max_size=3) | st.none())

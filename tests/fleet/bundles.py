@@ -27,6 +27,6 @@ def of_layer(layer: bytes, kind: str = bundle.LAYER, config: str = bundle.CONFIG
 
 
 def blob(name: str) -> Path:
-    """The file of what a name in a folder names."""
+    """The file of the blob that a name in a folder names."""
     folder, _, digest = name.rpartition("@")
     return Path(folder, "blobs", *digest.split(":"))

@@ -379,7 +379,8 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Home:
 @settings(max_examples=150)
 @given(st.data())
 def test_a_changed_byte_changes_no_file(signed: Home, data: st.DataObject) -> None:
-    """Only what nobody reads is free: what a signature does not cover of itself, a name's tag."""
+    """Only bytes that nobody reads are free: the parts of a signature outside its own cover, a
+    name's tag."""
     paths = sorted(path for path in (signed.folder / "a").rglob("*") if path.is_file())
     path = data.draw(st.sampled_from(paths))
     whole = path.read_bytes()

@@ -1,4 +1,4 @@
-"""A worker that follows what its pool runs, with what goes wrong on the way."""
+"""A worker that follows its pool's bundle, with failures on the way."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StillBus:
 
 
 class Worker:
-    """A follower, and what has happened to it."""
+    """A follower, and the events that it met."""
 
     def __init__(self, folder: Path, shelf: Shelf) -> None:
         self.key, public = pair(folder)
@@ -138,7 +138,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 async def following(
     make: Callable[[], Worker],
 ) -> AsyncIterator[tuple[Worker, Callable[[str], Awaitable[None]]]]:
-    """A follower, and what makes a bundle active and waits for it."""
+    """A follower, and a function that makes a bundle active and waits for it."""
     one = make()
     await one.follower.begin()
     revision = iter(range(1, 100))

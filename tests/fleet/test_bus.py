@@ -1,4 +1,5 @@
-"""The bus over a real server: who asks all waits for an answer; what NATS loses is made again."""
+"""The bus over a real server: a question to all waits for an answer; lost streams are made
+again."""
 
 import asyncio
 import shutil
@@ -67,7 +68,7 @@ def on_bus(nats: Nats, work: Callable[[Bus], Awaitable[None]]) -> None:
 
 
 def test_nats_that_loses_all_twice_gets_all_again(nats: Nats) -> None:
-    """The second time while what it lost the first time is still being made."""
+    """The second loss comes while the streams of the first loss are still being made."""
 
     def emptied() -> None:
         nats.kill()
@@ -103,7 +104,7 @@ def test_nats_that_loses_all_twice_gets_all_again(nats: Nats) -> None:
 
 
 def test_what_somebody_deletes_is_made_again_without_a_new_link(nats: Nats) -> None:
-    """And who was told of new links is told: what was in there has to be written again."""
+    """The listener for new links is told too: the content has to be written again."""
 
     async def work(bus: Bus) -> None:
         again = asyncio.Event()

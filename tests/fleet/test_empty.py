@@ -1,5 +1,5 @@
-"""NATS stands still, or comes back without what it had; and a worker dies that has just said which
-sessions there are. Nobody starts a part again."""
+"""NATS stands still, or comes back without its data; and a worker dies that has just named its
+sessions. Nobody starts a part again."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The journal over real servers: what passes is there once and in order; nobody waits for it."""
+"""The journal over real servers: each event is there once and in order; nobody waits for it."""
 
 from __future__ import annotations
 
@@ -354,7 +354,8 @@ async def test_where_it_is_required_no_prompt_begins_without_it(
 
 
 async def ended(nats: Nats) -> None:
-    """Waits until the journal has the end of a turn: it is written beside what the client hears."""
+    """Waits until the journal has the end of a turn: the journal is written beside the client's
+    stream."""
     async with asyncio.timeout(DEADLINE), opened(nats.url) as (bus, _):
         while not any(b"stopReason" in one.frame for one in await entries(bus, LOCAL)):
             await asyncio.sleep(0.05)

@@ -125,7 +125,7 @@ def test_values_outlive_the_server(
 
 
 def test_a_leader_that_is_killed_loses_no_value(tmp_path: Path) -> None:
-    """Of three servers the one that leads is killed: what was acknowledged is read at once."""
+    """Of three servers the leader is killed: acknowledged values are read at once."""
     with (
         Nats(tmp_path, nodes=3) as cluster,
         contextlib.closing(Fleet(cluster.urls)) as fleet,

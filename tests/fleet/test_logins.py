@@ -1,4 +1,5 @@
-"""No login of a part of a fleet reaches what it starts, or somebody on the way to NATS."""
+"""No login of a part of a fleet reaches a program that it starts, or somebody on the way to
+NATS."""
 
 import json
 import os
@@ -36,7 +37,7 @@ with open(sys.argv[1], "w") as out:
     out.write(f"uid={os.getuid()}" + chr(10))
 os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
 """
-"""Writes what it knows of its environment and of who has started it, then is another program."""
+"""Writes its environment and its parent, then becomes another program."""
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def closed(tmp_path: Path) -> Iterator[Nats]:
 
 
 def spying(rig: Rig, seen: Path) -> str:
-    """The demo agent, which first writes what it sees."""
+    """The demo agent, which first writes its environment."""
     entry = json.loads(rig.demo(log=False))
     entry["args"] = ["-c", SPY, str(seen), *entry["args"]]
     return json.dumps(entry)
@@ -131,7 +132,7 @@ def test_a_password_of_the_example_is_refused(rig: Rig) -> None:
 
 
 class Plain:
-    """A server that says that it wants no TLS, and keeps what it gets."""
+    """A server that says that it wants no TLS, and keeps the bytes that it gets."""
 
     def __init__(self, info: dict[str, object]) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""The NATS servers of the tests: what one has stored outlives a crash; a cluster has a leader."""
+"""The NATS servers of the tests: stored data outlives a crash; a cluster has a leader."""
 
 import asyncio
 from pathlib import Path

@@ -67,7 +67,7 @@ def test_a_record_that_cannot_be_read_is_written_anew(nats: Nats, tmp_path: Path
 
 
 def test_a_leader_that_is_killed_loses_no_record(tmp_path: Path) -> None:
-    """Of three servers the one that leads is killed: the record is on the others."""
+    """Of three servers the leader is killed: the record is on the others."""
     record = Record(active=A, revision=1)
 
     async def work(_: Bus, records: PoolRecords, key: str) -> None:

@@ -1,4 +1,5 @@
-"""A rollout as tables of moves: playbooks, and what holds whatever happens in whatever order."""
+"""A rollout as tables of moves: playbooks, and rules that hold whatever happens in whatever
+order."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,5 @@
-"""Rollouts through the command line, over a real NATS: what is good reaches every worker and every
-chain; what is bad changes nothing, and each worker says why."""
+"""Rollouts through the command line, over a real NATS: a good bundle reaches every worker and every
+chain; a bad bundle changes nothing, and each worker says why."""
 
 import asyncio
 import json
@@ -307,7 +307,7 @@ def test_a_worker_that_starts_later_takes_the_active_one(pool: Pool) -> None:
     ready = f"the bundle {plain} is ready"
     worker.until(lambda: ready in worker.stderr, "the way back")
     assert [*pool.status()["workers"][0]["bundles"].values()] == ["in use", "ready"]
-    # It has started programs of its own to prepare bundles, and still reaps what is left to it.
+    # The worker has started programs of its own to prepare bundles, and still reaps orphans.
     (pool.rig.folder / "end").touch()
     left = (pool.rig.folder / "left").read_text().strip()
     assert wait_reaped(int(left), DEADLINE)

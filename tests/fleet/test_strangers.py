@@ -130,7 +130,7 @@ def test_names_that_are_too_long_end_no_worker(fleet: Fleet) -> None:
 
 @pytest.mark.proves("a part of a fleet does its own")
 def test_a_worker_whose_name_is_too_long_ends_no_gateway(fleet: Fleet) -> None:
-    """In the lease, as the answer of who takes a room, and in what is shown."""
+    """The name stands in the lease, in the answer of the room's taker, and in the output."""
     with fleet.gateway() as gateway:
 
         async def attack() -> None:

@@ -162,7 +162,7 @@ def command(server: Nats, name: str, *words: str) -> Ran:
 
 
 def worker_of(shown: str) -> str:
-    """The id of the worker in what `fleet status` shows."""
+    """The id of the worker in the output of `fleet status`."""
     found = re.search(r"worker\s+(\S+)", shown)
     assert found, shown
     return found[1]
@@ -175,7 +175,7 @@ SUBJECTS: Final = (
     *("$O.bundles.M.d", "_INBOX.x", "_R_.x", "$SYS.REQ.SERVER.PING", "$JS.FC.x"),
     *("$JS.ACK.journal.c.1.1.1.1.1", "other.subject"),
 )
-"""Everything that has a meaning in a fleet, and what has none."""
+"""Every subject and request with a meaning in a fleet, and some without."""
 CALLS: Final = (
     *("INFO", "STREAM.NAMES", "STREAM.LIST", "ACCOUNT.PURGE.x", "META.LEADER.STEPDOWN"),
     *(

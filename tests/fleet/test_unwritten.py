@@ -23,7 +23,7 @@ def entry(number: int, size: int = 1, part: int = 0, more: int = 0, epoch: int =
 
 
 class Stream:
-    """A stream that stores what it is sent, but what comes twice."""
+    """A stream that stores each message once, even if the message comes twice."""
 
     def __init__(self) -> None:
         self.stored: list[Entry] = []

@@ -40,7 +40,7 @@ with socket.create_server((sys.argv[1], 0)) as listening:
 
 @contextmanager
 def echo(machine: Machine) -> Iterator[tuple[str, int, subprocess.Popen[str]]]:
-    """A program on a machine that says back what it hears."""
+    """A program on a machine that sends back all that it hears."""
     command = [sys.executable, "-c", _ECHO, machine.address]
     with machine.inside():
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -68,7 +68,7 @@ def says(link: socket.socket, text: bytes) -> bytes:
 
 
 def silent(link: socket.socket, text: bytes) -> bool:
-    """Whether nothing comes back of what is sent; the link stays open."""
+    """Whether no answer comes to a text; the link stays open."""
     link.sendall(text)
     link.settimeout(0.3)
     try:

@@ -1,4 +1,4 @@
-"""A router whose every effect is checked as it comes: what the fuzzers hold it to."""
+"""A router whose every effect is checked as it comes, by the rules of the fuzzers."""
 
 import json
 import re

@@ -65,7 +65,7 @@ TOKENS: Final = (
 
 @st.composite
 def cut(draw: st.DrawFn, frame: bytes) -> bytes:
-    """Bytes after one to three cuts, each with something in place of what was cut."""
+    """Bytes after one to three cuts, each with something in place of the cut part."""
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(frame)))
         end = min(len(frame), start + draw(st.integers(0, 12)))
@@ -79,7 +79,7 @@ def damaged(frame: bytes) -> st.SearchStrategy[bytes]:
 
 
 def strange(said: list[Said]) -> st.SearchStrategy[bytes]:
-    """A frame a stranger might write, given what has been said elsewhere."""
+    """A frame that a stranger might write, by the lines of others."""
     known = st.sampled_from([*CORPUS.values(), *(each.frame for each in said)])
     return known | known.flatmap(damaged) | st.binary(max_size=60).map(_one_line)
 

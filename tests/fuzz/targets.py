@@ -474,7 +474,7 @@ _MOST_COMPILED: Final = 4096
 
 
 def module(data: bytes) -> None:
-    """Reading a file of any content: it is described or refused, and what is said of it is true."""
+    """Reading a file of any content: it is described or refused, and the description is true."""
     try:
         info = info_of(data, "it", wasm_host.Limits())
     except wasm_host.LoadError:

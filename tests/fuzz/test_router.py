@@ -1,4 +1,4 @@
-"""The router under damaged conversations: it never raises, and what it sends is always sound."""
+"""The router under damaged conversations: it never raises, and its lines are always sound."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Every target of the guided fuzzer over what it starts from, what it once found, and damage."""
+"""Every target of the guided fuzzer over its seeds, its former finds, and damage."""
 
 import os
 from typing import Final

@@ -16,7 +16,7 @@ from typing import Any
 
 OTHER = {"p": "s", "s": "p"}
 Handler = Callable[[str, str, dict[str, Any]], Iterator[str]]
-"""Side, the JSON text, and what it says; yields whole lines."""
+"""Takes the side, the JSON text and its value; yields whole lines."""
 
 
 def forward(side: str, text: str, _: dict[str, Any]) -> Iterator[str]:
@@ -32,13 +32,13 @@ def drop_notifications(side: str, text: str, said: dict[str, Any]) -> Iterator[s
 
 
 def drop_requests(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
-    """Never answers what it does not know."""
+    """Never answers unknown requests."""
     if not str(said.get("method", "")).startswith("_"):
         yield from forward(side, text, said)
 
 
 def refuse_unknown(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
-    """Answers what it does not know with an error, instead of asking its successor."""
+    """Answers unknown requests with an error, instead of asking its successor."""
     if str(said.get("method", "")).startswith("_") and "id" in said and side in OTHER:
         error = {"code": -32601, "message": "Method not found"}
         yield side + json.dumps({"jsonrpc": "2.0", "id": said["id"], "error": error})
@@ -52,7 +52,7 @@ def rewrite(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
 
 
 def ascii_only(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
-    """Drops what is not text to it."""
+    """Replaces halves of surrogate pairs, which are no text to the proxy."""
     clean = text.replace("\\ud800", "?").replace("\\udc00", "?")
     yield from forward(side, clean, said)
 
@@ -82,7 +82,7 @@ def one_id(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
 
 
 def renumber(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
-    """Numbers what it passes on anew, and keeps a list of whose it was."""
+    """Numbers passing requests anew, and keeps a list of their owners."""
     if side in OTHER and "id" in said and "method" in said:
         OPEN.append(said["id"])
         text = json.dumps({**said, "id": 5000 + len(OPEN)})

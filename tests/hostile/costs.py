@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 IN: Final = 1 << 17
-"""Where lines are delivered to; what the lines are made of lies below."""
+"""The place to which lines are delivered; the parts of the guest's own lines lie below."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ KINDS: Final[dict[str, Line]] = {
     "open": Line(b's{"jsonrpc":"2.0","id":"00000000","method":"_costs/x"}', number=24),
     "junk": Line(b"s", b"{", b""),
 }  # fmt: skip
-"""Lines by what is dear about them; `count` is chosen by who composes."""
+"""Lines by the thing that is dear about them; `count` is chosen by the composer."""
 
 
 def module(attack: Attack) -> str:

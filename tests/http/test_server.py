@@ -52,7 +52,7 @@ class Talk:
 async def serving(
     handler: Handler,
 ) -> AsyncIterator[tuple[Callable[[], Awaitable[Talk]], list[str]]]:
-    """Serves with `handler`: what connects a client, and the complaints."""
+    """Serves with `handler`; a function that connects a client, and the complaints."""
     complaints: list[str] = []
     listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
     opened: list[Talk] = []
@@ -68,7 +68,7 @@ async def serving(
 
 
 async def echo(request: Request) -> None:
-    """Answers with what came; a path `/late` reads no body."""
+    """Answers with the body of the request; a path `/late` reads no body."""
     if request.path != "/stranger":
         request.admit()
     if request.path in ("/late", "/stranger"):
@@ -128,7 +128,7 @@ async def test_a_body_that_nobody_takes_is_thrown_away_for_a_moment(
         talk.send(b"POST /stranger HTTP/1.1\r\n" + HOST + b"content-length: 5000\r\n\r\nx")
         assert await talk.answer() == (200, b"late")
         assert await talk.rest() == b""
-        # One that sends no body stays, and may ask for more.
+        # A client that sends no body stays, and may ask for more.
         talk = await connect()
         for _ in range(2):
             talk.send(b"GET /stranger HTTP/1.1\r\n" + HOST + b"\r\n")

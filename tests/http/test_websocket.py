@@ -35,7 +35,7 @@ def frame(data: bytes, opcode: int = Opcode.TEXT, *, fin: bool = True, mask: byt
 
 
 class Wire:
-    """A connection by hand, and what its WebSocket has taken."""
+    """A connection by hand, and the messages that its WebSocket has taken."""
 
     def __init__(self) -> None:
         self.is_open = True

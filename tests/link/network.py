@@ -31,7 +31,7 @@ class Network:
         self.sent: dict[tuple[str, int], list[bytes]] = {}
         self.got: dict[tuple[str, int], list[bytes]] = {}
         self._costs: dict[tuple[str, int], dict[int, int]] = {}
-        """Of the numbered packets that an end has written in an epoch."""
+        """The costs of the numbered packets that an end has written in an epoch."""
         self._credit: dict[tuple[str, int], int] = {}
         """The highest that an end has written in an epoch."""
         for name in OTHER:
@@ -43,7 +43,7 @@ class Network:
         self.epochs[name] = epoch
         self.sent[here], self.got[here], self._costs[here], self._credit[here] = [], [], {}, 0
 
-    # What owners do
+    # Acts of the owners
 
     def send(self, name: str, length: int) -> None:
         """A frame with characters of every length, unlike all others."""
@@ -82,7 +82,7 @@ class Network:
                 self._begin(name, newest)
                 self.links[name].linked()
 
-    # What the network does
+    # Acts of the network
 
     def arrive(self, index: int, *, stays: bool = False) -> None:
         """A packet arrives; where it `stays`, it will come again."""
@@ -141,7 +141,7 @@ class Network:
             while self.air:
                 self.arrive(0)
 
-    # What the wire promises
+    # Promises of the wire
 
     def _judge(self, name: str, packet: bytes) -> None:
         assert len(packet) <= self.limits.packet

@@ -1,4 +1,4 @@
-"""Two ends, and what they write, read by other code than that of the machine."""
+"""Two ends, and their packets, read by other code than that of the machine."""
 
 import sys
 from typing import Any, Final, NamedTuple

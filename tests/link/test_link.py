@@ -32,7 +32,7 @@ def refused(link: Link, packet: bytes) -> LinkError:
     return error
 
 
-# What goes over it
+# Packets and frames
 
 
 def test_frames_go_in_both_directions_once_both_ends_have_greeted() -> None:
@@ -340,7 +340,7 @@ def test_an_end_that_is_paused_from_the_start_gets_nothing() -> None:
     assert exchange(one, other)[1] == [b"x"]
 
 
-# What is refused
+# Refusals
 
 
 def test_a_frame_beyond_twice_the_queue_is_refused() -> None:

@@ -23,7 +23,7 @@ def begin(rig: BridgeRig, kind: str) -> Speaker:
 
 
 class Speaker:
-    """A client, with what its revision wants in each request."""
+    """A client, with the members that its revision wants in each request."""
 
     def __init__(self, client: McpClient, *, modern: bool) -> None:
         self.client = client

@@ -1,4 +1,4 @@
-"""Clients and components that never stop: what the bridge keeps for them is bounded."""
+"""Clients and components that never stop: the bridge's memory for them is bounded."""
 
 import pytest
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("few")
 
 
 def refused(frames: list[Json]) -> list[Json]:
-    """The refusals among what a client was sent."""
+    """The refusals among the frames to a client."""
     texts = [one["error"]["message"] for one in frames if "error" in one]
     return [one for one in texts if "hint: wait" in one]
 

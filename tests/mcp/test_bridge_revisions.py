@@ -18,7 +18,7 @@ def listening(rig: BridgeRig) -> list[Json]:
 
 
 def heard(rig: BridgeRig, method: str) -> list[Json]:
-    """The params of what the component was sent by this method."""
+    """The params of the component's messages by this method."""
     return [one.get("params", {}) for one in rig.component.heard if one["method"] == method]
 
 

@@ -1,4 +1,4 @@
-"""Session setups: what is declared, what the agent gets, when servers come and go."""
+"""Session setups: declared servers, the agent's servers, the times at which servers come and go."""
 
 import collections
 import gc

@@ -1,4 +1,4 @@
-"""The bridge's place before the agent: what passes untouched, what wakes it, how it ends."""
+"""The bridge's place before the agent: lines that pass untouched, lines that wake it, its end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AgentTransport:
         self.events = events
 
     def write(self, data: bytes) -> None:
-        """Keeps what is written."""
+        """Keeps written bytes."""
         self.written.append(data)
 
     def pause(self) -> None:
@@ -319,7 +319,7 @@ async def test_a_client_comes_speaks_and_goes() -> None:
     events.client_closed("k")
     events.client_opened("l", "nobody")
     assert (CloseClient("l"),) in Doors.made.did
-    # What a component asks of nobody is answered when the router is done with what it does.
+    # A component's request to nobody is answered when the router is done with its step.
     stage.transport.write(
         b'{"jsonrpc":"2.0","id":9,"method":"mcp/message","params":{"connectionId":"c"}}\n'
     )

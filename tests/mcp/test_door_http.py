@@ -1,4 +1,4 @@
-"""The loopback HTTP server: who gets in, what goes where, what is left behind."""
+"""The loopback HTTP server: who gets in, the road of each request, the things left behind."""
 
 import asyncio
 import json
@@ -528,7 +528,7 @@ async def test_a_held_client_waits() -> None:
         assert "held" not in [m["id"] for m in bridge.messages()]
         bridge.doors.hold(connection, False)
         assert (await asked).json()["id"] == "held"
-        # What is held when its session ends is told so.
+        # A held request is told of the end of its session.
         bridge.doors.hold(connection, True)
         asked = asyncio.ensure_future(client.post(request("late", "hello")))
         assert (await client.alone("free", "hello")).status_code == 200
@@ -582,7 +582,7 @@ async def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None
             assert [each async for each in stream] == []
         assert (await client.post(request(3, "hello"))).status_code == 401
         assert bridge.closes == []
-        # What comes too late finds nobody.
+        # An answer that comes too late finds nobody.
         bridge.answer(*bridge.waiting[0])
         bridge.close(bridge.opens[0][0])
 

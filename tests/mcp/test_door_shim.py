@@ -83,7 +83,7 @@ def declared(declaration: object) -> tuple[str, str]:
 
 
 class Listener:
-    """A plain TCP server: what a conductor that demands no secret would be."""
+    """A plain TCP server, in place of a conductor that demands no secret."""
 
     def __init__(self, server: asyncio.Server) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""The socket the stdio shim connects to: who gets in, what passes, what is left behind."""
+"""The socket that the stdio shim connects to: who gets in, lines that pass, things left behind."""
 
 from __future__ import annotations
 

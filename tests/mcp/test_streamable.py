@@ -63,7 +63,7 @@ Serve: TypeAlias = Callable[[Request], Awaitable[None]]
 
 
 class Stage:
-    """A server that does what a test says, and the client before it."""
+    """A server that obeys a test, and the client before it."""
 
     def __init__(self, serve: Serve, *headers: tuple[str, str]) -> None:
         self._serve = serve

@@ -1,1 +1,1 @@
-"""Packages: where they come from, what is refused of them, and how they are kept."""
+"""Packages: their sources, their refusals, and their store."""

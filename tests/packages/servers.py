@@ -94,7 +94,7 @@ def serving(files: Mapping[str, bytes], context: ssl.SSLContext | None = None) -
 
 @contextlib.contextmanager
 def overheard() -> Iterator[tuple[int, list[bytes]]]:
-    """A port of this machine, and what its first client says there, if it says anything."""
+    """A port of this machine, and the words of its first client there, if there are any."""
     heard: list[bytes] = []
 
     def listen() -> None:

@@ -59,9 +59,9 @@ class Sigstore:
 
     authority: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
     certificates: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
-    """Of the log of certificates."""
+    """The key of the log of certificates."""
     entries: ec.EllipticCurvePrivateKey = field(default_factory=new_key)
-    """Of the log of signatures."""
+    """The key of the log of signatures."""
 
     def __post_init__(self) -> None:
         name = x509.Name(

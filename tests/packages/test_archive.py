@@ -1,4 +1,5 @@
-"""The one unpacker: what comes out of archives, and what is refused, whoever made them."""
+"""The one unpacker: files that come out of archives, and files that are refused, whoever made
+them."""
 
 import gzip
 import io

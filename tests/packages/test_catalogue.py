@@ -1,4 +1,4 @@
-"""Catalogues: what they offer, and what keeps one that lies from mattering."""
+"""Catalogues: their offers, and the checks that make a lying one harmless."""
 
 import json
 from collections.abc import Callable
@@ -178,7 +178,8 @@ def test_a_catalogue_that_is_refused(tmp_path: Path, kind: str) -> None:
 def test_a_catalogue_elsewhere_names_nothing_of_this_machine(
     monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    """Else its author would choose what is read, or which server is asked, here."""
+    """Else the author of the catalogue would choose the file that is read, or the server that is
+    asked."""
     where = "https://example.com/index.json"
     content = index(entry(source=source))
     monkeypatch.setattr(download, "get", lambda *_, **__: content)

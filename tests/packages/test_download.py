@@ -1,4 +1,4 @@
-"""Downloads: what servers may do to them, and that each ends in time with one error."""
+"""Downloads: the tricks of servers, and that each download ends in time with one error."""
 
 import socket
 import time

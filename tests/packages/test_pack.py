@@ -1,4 +1,4 @@
-"""`conductor publish --archive`: what goes into a package, and what never does."""
+"""`conductor publish --archive`: the files that go into a package, and those that never do."""
 
 import os
 import shutil

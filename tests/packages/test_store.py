@@ -330,7 +330,7 @@ def test_killed_at_any_moment_it_has_all_or_nothing(tmp_path: Path) -> None:
 
 
 def test_two_adds_at_once(tmp_path: Path) -> None:
-    """Of several that install different things under one name, one wins and the others say so."""
+    """Of several adds of different things under one name, one wins and the others say so."""
     script = (
         "import sys\nfrom conductor.errors import ConductorError\n"
         "from conductor.packages import install, sources, store\n"

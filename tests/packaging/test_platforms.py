@@ -1,4 +1,4 @@
-"""Where conductor runs, and what it says where it does not."""
+"""The systems where conductor runs, and its words on others."""
 
 import subprocess
 import sys

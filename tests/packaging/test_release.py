@@ -18,7 +18,7 @@ TEA = "### Added\n\n- It makes [tea](docs/tea.md).\n\n### Fixed\n\n- No more mil
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of what a release reads and writes, without fragments."""
+    """A copy of the files that a release reads and writes, without fragments."""
     for name in ("pyproject.toml", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "scripts").mkdir()
@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(project: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python in a project, on no forge but what the variables say."""
+    """Runs Python in a project, on the forge of the variables alone."""
     command = [sys.executable, *arguments]
     env = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
     return subprocess.run(

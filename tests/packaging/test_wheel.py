@@ -49,7 +49,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: Path, *arguments: str, cwd: Path, given: str = "") -> str:
-    """Runs an installed program with next to no environment; what it printed."""
+    """Runs an installed program with next to no environment; the result is its output."""
     done = subprocess.run(
         [str(program), *arguments],
         input=given,

@@ -64,7 +64,7 @@ def panel(rest: str) -> object:
 
 
 def comment(rest: str) -> object:
-    """Shows what each object of a JSON list says."""
+    """Shows the text of each object of a JSON list."""
     return [ask("_scp/file_comment/show", **each) for each in json.loads(rest)]
 
 

@@ -5,7 +5,7 @@ import threading
 
 
 class Listener:
-    """Notes each connection, and what comes of it."""
+    """Notes each connection, and its first bytes."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A browser that notes what it is opened with."""
+"""A browser that notes its arguments."""
 
 import json
 import sys

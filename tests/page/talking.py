@@ -66,7 +66,7 @@ class Talking(Running):
         self.do("prompt", session=session, parts=[{"text": text}])
 
     def until(self, seen: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-        """The state of the chat as soon as `seen` finds in it what it wants."""
+        """The state of the chat as soon as `seen` accepts it."""
         deadline = time.monotonic() + DEADLINE
         while not seen(chat := self.ask("/api/chat/news")[1]["chat"]):
             assert time.monotonic() < deadline, chat

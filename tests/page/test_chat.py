@@ -132,7 +132,7 @@ def test_a_turn_shows_what_each_component_did(demo: Talking) -> None:
     assert status == 200
     shares = {share["component"]: share.get("says") for share in turns[0]["shares"]}
     assert shares["datetime"] == "added 1 block"
-    # It is a person's own conversation: nothing is taken out of it.
+    # A person's own conversation is shown whole: nothing is taken out.
     items = demo.turn(1)["items"]
     assert "ghp_0123456789" in items[0]["text"]
     assert [item["kind"] for item in items].count("prompt") == 1

@@ -1,4 +1,4 @@
-"""The page of a chat in a real browser: what a person does there."""
+"""The page of a chat in a real browser: the acts of a person there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ expect.set_options(timeout=_DEADLINE)
 
 @pytest.fixture(scope="module", autouse=True)
 def demo(python_guest: Path) -> Iterator[Talking]:
-    """A chat with the demo agent, begun before the browser, and with what `redact` runs in."""
+    """A chat with the demo agent, begun before the browser, and with the guest in which `redact`
+    runs."""
     with Talking("datetime", "redact", DEMO) as talking:
         yield talking
 

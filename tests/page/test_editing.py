@@ -1,4 +1,4 @@
-"""The editor's side of a chat without a browser: what its server keeps, answers and refuses."""
+"""The editor's side of a chat without a browser: its server's records, answers and refusals."""
 
 import asyncio
 import json
@@ -174,7 +174,7 @@ def test_a_trace_with_what_nobody_asked_for_becomes_a_scenario(
 def made(
     answers: Mapping[str, Any], changed: Callable[[], None] = lambda: None
 ) -> tuple[Editing, list[Any]]:
-    """The editor's side of a chain that gives this answer, and what the chain gets."""
+    """The editor's side of a chain that gives this answer, and the messages to the chain."""
     sent: list[Any] = []
 
     async def send(method: str, params: Mapping[str, Any]) -> dict[str, Any]:

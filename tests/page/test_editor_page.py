@@ -1,4 +1,4 @@
-"""The page of a chat as an editor, in a real browser, and what panels cannot do."""
+"""The page of a chat as an editor, in a real browser, and the limits of panels."""
 
 from __future__ import annotations
 

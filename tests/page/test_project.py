@@ -1,4 +1,4 @@
-"""The project of a chat: what its page reads and finds there."""
+"""The project of a chat: the files and finds of its page there."""
 
 from pathlib import Path
 

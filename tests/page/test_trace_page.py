@@ -1,4 +1,5 @@
-"""The page of a trace in a real browser: what a person reads there, and what it does not obey."""
+"""The page of a trace in a real browser: the text for a person, and text that the page must not
+obey."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def test_a_message_is_shown_before_and_after_a_component(viewed: Viewed, page: P
     expect(panes.nth(0).locator(".removed")).to_contain_text("what day is it")
     expect(panes.nth(1).locator(".added mark")).to_contain_text("github-token")
     assert "event=" in page.url
-    # What is shown can be copied.
+    # The shown text can be copied.
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     panes.nth(0).locator("button").click()
     expect(panes.nth(0).locator("button")).to_have_text("copied")

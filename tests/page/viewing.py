@@ -1,4 +1,5 @@
-"""The page of a trace, served by the real command; traces with what no chain of the tests makes."""
+"""The page of a trace, served by the real command; traces with events that no chain of the tests
+makes."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ class Viewed(Running):
     def ask(
         self, path: str, posted: object = None, **headers: str
     ) -> tuple[int, Any, dict[str, str]]:
-        """An answer to a request as a program makes it: status, content, headers. `posted`: what
-        it sends."""
+        """An answer to a request as a program makes it: status, content, headers. `posted`: the
+        body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         sent = {"Authorization": f"Bearer {self.secret}"} | {
             name.replace("_", "-"): value for name, value in headers.items()

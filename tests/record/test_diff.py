@@ -16,7 +16,7 @@ Told = tuple[str, str, object, object]
 
 
 def found(before: str, after: str) -> list[Told]:
-    """The operations between two texts, with what they say before and after."""
+    """The operations between two texts, with the values before and after."""
     return [
         (one.op, pointer(one.path), shown(one.before), shown(one.after))
         for one in diff(parse(before.encode()), parse(after.encode()))

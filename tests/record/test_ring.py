@@ -118,7 +118,7 @@ def update(text: str) -> Event:
 
 
 def short(events: list[Event]) -> list[str]:
-    """Who sent what to whom, in a few words, and what was passed on by it."""
+    """The events in a few words: sender, message, receiver, and the message that each passes on."""
     return [
         f"{one['from']} {one['to']} {one['params']['update']['t']} {one['_conductor']['n']}"
         f" {one['_conductor'].get('passes', 0)}"
@@ -127,7 +127,7 @@ def short(events: list[Event]) -> list[str]:
 
 
 def test_equal_messages_are_each_their_senders() -> None:
-    """`b` keeps what the agent says, and says the same later; `a` does so at once."""
+    """`b` keeps the agent's words, and says the same later; `a` does so at once."""
     chain = Ringed()
     chain.say("agent", "", update("x"))
     chain.say("a", "p", update("x"))

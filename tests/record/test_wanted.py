@@ -18,7 +18,7 @@ from tests.places import DEADLINE
 
 
 class Counts(Sink[Item]):
-    """Counts what passes, and says so when nothing more will come."""
+    """Counts the items that pass, and says so when no more will come."""
 
     watches = False
 
@@ -32,7 +32,7 @@ class Counts(Sink[Item]):
             self._met[f"{item.source} {item.kind} {item.method} {item.target}"] += 1
 
     def close(self) -> None:
-        """Says what it has counted."""
+        """Says its count."""
         self._said += [f"{count} {what}" for what, count in sorted(self._met.items())]
 
 
@@ -57,7 +57,7 @@ def test_a_sink_is_a_class_and_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Breaks(Sink[Item]):
-    """Can do nothing with what it gets."""
+    """Fails on every item."""
 
     def take(self, item: Item, at: float, mode: str) -> None:
         """Fails."""

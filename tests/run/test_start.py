@@ -550,7 +550,7 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
     Python may not write."""
     modules = host_modules("-B")
     assert set(modules) >= PYTHONS
-    # What these load, they load before.
+    # These modules load their imports before.
     early = {"conductor.run.segment_start", "conductor.run.guest_module", "conductor.run.planned"}
     later = {
         (module, name)

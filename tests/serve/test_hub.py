@@ -34,7 +34,7 @@ def test_a_turn() -> None:
     agent.update("s", "available_commands_update", availableCommands=[])
     assert client.kinds() == []
     agent.answer(agent.one(), {"sessionId": "s"})
-    # What the agent says of a session before it has named it comes behind the name.
+    # Updates of a session that come before its name are sent behind the name.
     assert client.scopes == [None, "s"]
     assert client.kinds() == ["result", "available_commands_update"]
     assert world.owned == {"s"}

@@ -148,7 +148,7 @@ class Life:
         method = METHODS[what % len(METHODS)]
         params: Json = {"sessionId": SESSIONS[what % 2], "prompt": [{"type": "text", "text": "x"}]}
         if method == "session/attach":
-            # What is replayed may end where the next update begins: only what is live counts.
+            # A replay may end where the next update begins: only live updates count.
             params |= {"role": ("driver", "viewer")[what % 3 == 0], "historyPolicy": "none"}
         if method in ("session/load", "session/resume"):
             if any(name == client.name and one == method for (name, _), one in self.open.items()):

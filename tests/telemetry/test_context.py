@@ -152,7 +152,7 @@ def test_the_agent_gets_the_context_of_its_span(tmp_path: Path) -> None:
     assert whole.parent_span_id.hex() in FOREIGN
     turn = next(span for span in spans if span.name.startswith("invoke_agent"))
     assert [link.span_id for link in turn.links] == [whole.span_id]
-    # It is no part of the conversation, so no component has changed anything.
+    # The context is no part of the conversation, so no component has changed anything.
     events = [json.loads(line) for line in trace.read_text().splitlines()]
     got = [event for event in events if event.get("to") == "agent"]
     assert {event["method"] for event in got} >= {"initialize", "session/new", "session/prompt"}

@@ -144,7 +144,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 def test_blocks_nest_up_to_their_limit() -> None:
     limits = Limits(blocks=5)
     assert wasm_host.load(guest(nested(5)), limits=limits)
-    # What was closed does not count, and a branch table is no block.
+    # Closed blocks do not count, and a branch table is no block.
     assert wasm_host.load(guest(nested(5) * 3 + "(br_table 0 0 0 (local.get 0))"), limits=limits)
     error = refused(guest(nested(6)), limits)
     assert error.limit == "blocks"

@@ -66,7 +66,7 @@ WORKS: Final = {
     ),
     "NaN": (
         "",
-        # One bit pattern on every machine.
+        # The same bit pattern on every machine.
         (
             "(i32.add (i32.const 7) (i32.ne (i32.const 0x7fc00000) (i32.reinterpret_f32"
             " (f32.div (f32.const 0) (f32.const 0)))))"

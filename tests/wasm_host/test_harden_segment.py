@@ -126,7 +126,7 @@ def test_the_host_holds_its_channel_its_modules_and_its_code_only(tmp_path: Path
     with conductor(tmp_path / "cache") as one:
         host = one.host()
         if os.geteuid() != 0:
-            # What must not be dumped is shown to nobody but root.
+            # A process that must not be dumped is shown to nobody but root.
             with pytest.raises(PermissionError):
                 list((host / "fd").iterdir())
             return

@@ -18,7 +18,7 @@ BULKY: Final = frozenset({"1-mb", "10-mb", "memory"})
 a few of them stand for all."""
 
 WHOLE: Final = frozenset({"cache", "skills"})
-"""Components that every check is run on: one that handles what passes, and one that has tools."""
+"""Components that every check is run on: one handles messages, and one has tools."""
 
 LIGHT: Final = tuple(one.name for one in CHECKS if one.name not in BULKY)
 

@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(json.dumps(card))
 
     def do_POST(self) -> None:
-        """Says the message again, or does what it says."""
+        """Says the message again, or obeys it."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         words = asked["params"]["message"]["parts"][0]["text"]
         parts = [{"text": words}]

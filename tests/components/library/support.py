@@ -101,6 +101,6 @@ def agent(rig: Rig, *components: str, options: tuple[str, ...] = (), **env: str)
 
 
 def received(rig: Rig, method: str) -> list[Json]:
-    """The parameters of what the rig's agent got by this method, in order."""
+    """The parameters of the messages that the rig's agent got by this method, in order."""
     frames = [entry.frame for entry in rig.log("A", "in")]
     return [frame.get("params", {}) for frame in frames if frame.get("method") == method]

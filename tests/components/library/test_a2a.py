@@ -284,7 +284,7 @@ async def test_a_card_that_lies_is_refused_by_name(lie: str) -> None:
         assert len(line) < 400
         assert why in await called(p, "agents")
         assert (await p.prompt("hello")).text == "hello"
-        # It is tried once more, when it is asked for.
+        # The card is fetched once more, when `agents` is called.
         servers.card = json.dumps(CARD)
         assert "tools: weather_forecast" in await called(p, "agents")
         assert len(await p.tools()) == 2

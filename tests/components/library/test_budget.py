@@ -1,4 +1,4 @@
-"""Tokens and cost of a session, by what the agent reports: `budget`."""
+"""Tokens and cost of a session, by the agent's reports: `budget`."""
 
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ def spending(p: Playground, *, used: int = 0, cost: Any = None, usage: Any = Non
 
 
 async def prompts(p: Playground, most: int = 10) -> tuple[int, str]:
-    """How many prompts pass, and what the client is told meanwhile."""
+    """The number of prompts that pass, and the client's messages meanwhile."""
     told = ""
     for number in range(most):
         try:

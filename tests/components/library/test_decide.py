@@ -219,7 +219,7 @@ async def test_calls_of_tools_are_asked_about(
 
 
 class Handler(BaseHTTPRequestHandler):
-    """An endpoint that does not know what `no` is for."""
+    """An endpoint that does not know the meaning of `no`."""
 
     def do_POST(self) -> None:
         """Decides."""

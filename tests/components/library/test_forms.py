@@ -18,7 +18,7 @@ def history(*texts: str) -> str:
 
 
 class Row(NamedTuple):
-    """A component, and what the user reads to each prompt; None: whatever it is."""
+    """A component, and the user's text of each prompt; None: any text."""
 
     number: str
     component: str

@@ -17,7 +17,7 @@ LONG = "x" * 60
 
 
 def sent(p: Playground, method: str = "session/prompt") -> list[tuple[str, Any]]:
-    """The session and the blocks (or all parameters) of what the agent was asked."""
+    """The session and the blocks (or all parameters) of the agent's requests."""
     asked = [one.raw["params"] for one in p.agent.requests if one.method == method]
     if method != "session/prompt":
         return [(one.get("sessionId", ""), one) for one in asked]
@@ -509,7 +509,7 @@ def test_behind_a_real_agent(rig: Rig) -> None:
     assert sessions_of(rig, "session/prompt") == [one, one, one, fresh]
     assert received(rig, "session/new")[2]["cwd"] == "/"
 
-    # What it was told: the facts, its own summary, the last turn; not the first one.
+    # The agent was told the facts, its own summary and the last turn; not the first turn.
     (turn,) = json.loads(chain.prompt(one, "/history"))["turns"][:-1]
     told = turn["prompt"][0]["text"]
     assert "- the fox is red\n- TODO: feed it\n" in told

@@ -262,7 +262,7 @@ def test_a_way_is_found_in_a_session_of_its_own(rig: Rig, form: str, version: in
         assert ran["params"]["arguments"] == {"symbol": "f"}
     assert {one["params"]["sessionId"] for one in chain.seen("session/update")} == {session}
     assert chain.finish() == 0
-    # What each of the agent's sessions was prompted with, and which of them were closed.
+    # The prompts of each of the agent's sessions, and the sessions that were closed.
     prompted, closed = json.loads((rig.folder / "history").read_text("utf-8"))
     own = [id_ for id_ in prompted if id_ != session]
     assert [len(prompted[id_]) for id_ in own] == [2, 1]

@@ -59,10 +59,10 @@ def test_a_router_chooses_the_branch_by_rule(rig: Rig, version: int) -> None:
     assert prompt("a: x") == ["ONE", "x"]
     assert prompt("b: y") == ["TWO", "b:", "y"]
     assert prompt("d: z") == ["OWN", "d:", "z"]
-    # What only becomes a command by the prefix that goes stays out of the peer agent.
+    # Text that becomes a command only without its prefix does not reach the peer agent.
     refused = chain.answer(chain.start_prompt(session, "a:/yolo on"))
     assert "may read '/yolo' as a command" in refused["error"]["message"]
-    # What ends a peer agent fails the prompts for it, and no other.
+    # The end of a peer agent fails the prompts for it, and no other prompts.
     for _ in range(2):
         failed = chain.answer(chain.start_prompt(session, "/exit 3"))
         assert "agent `c`" in failed["error"]["message"]

@@ -218,7 +218,7 @@ def test_behind_a_real_agent(rig: Rig) -> None:
     assert chain.prompt(session, "/permission delete a file") == "permission: allow-once"
     assert seen == [["allow_once", "reject_once", "reject_always"]]
     assert chain.prompt(session, "/permission read a file") == "permission: allow-always"
-    # What the agent told of a call before, and the session's folder, come as copies.
+    # The agent's earlier words on a call, and the session's folder, come as copies.
     told = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x",
             "locations": [{"path": "/project/inner/a"}]}  # fmt: skip
     update = {"sessionId": session, "update": told}

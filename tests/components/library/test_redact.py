@@ -144,7 +144,7 @@ async def test_everywhere_else_text_may_be() -> None:
         p.agent.update(session, "tool_call_update", **done)
         p.agent.update(session, "brand_new_kind", text=say)
         updates = [one.raw["params"]["update"] for one in p.heard]
-        # What the user has to approve of stays: the guard `tool-calls`.
+        # A call that the user has to approve of stays: the guard `tool-calls`.
         assert updates[0] == {"sessionUpdate": "tool_call", **call}
         assert updates[1] == {
             "sessionUpdate": "tool_call_update", **done, "rawOutput": {"out": ["see X"]},
@@ -278,7 +278,7 @@ def test_behind_a_real_agent(rig: Rig) -> None:
         told = chain.answer(asked).get("error", {}).get("message", "")
         assert ("a secret stands in the command `/echo`" in told) is not sent
         assert "hint: send it without the secret" in told or sent
-    # What is beyond its limits is not looked at, and does not go on as it is.
+    # A prompt beyond the limits is not looked at, and does not go on.
     deep: Any = []
     for _ in range(200):
         deep = [deep]
@@ -326,7 +326,7 @@ def test_what_was_said_before_a_question_is_shown_before_it(rig: Rig, method: st
 
 @pytest.mark.proves("no word in `_meta` is changed")
 def test_in_the_metadata_that_clients_show(rig: Rig) -> None:
-    """Two terminals and a message, in pieces: of `_meta` what is for people is changed, and nothing
+    """Two terminals and a message, in pieces: texts for people in `_meta` are changed, and nothing
     else, which does not undo the rest."""
 
     def shows(call: str, data: str, **more: Any) -> Any:

@@ -30,7 +30,7 @@ def text(result: Any) -> str:
 
 
 def holding(p: Playground) -> list[Record]:
-    """Has the agent hold what a researcher is asked; those prompts."""
+    """Has the agent hold the researcher's prompts; the result is those prompts."""
     held: list[Record] = []
 
     def answer(request: Record) -> Any:
@@ -44,7 +44,7 @@ def holding(p: Playground) -> list[Record]:
 
 
 def ends(p: Playground, request: Record, said: str, stop: str = "end_turn") -> None:
-    """Ends what a researcher was asked."""
+    """Ends a researcher's prompt."""
     p.agent.say(request.params.session_id, said)
     p.agent.reply(request, {"stopReason": stop})
 

@@ -76,7 +76,7 @@ async def test_a_session_goes_on_after_everything_was_restarted() -> None:
         assert (await after.prompt("d")).text == "d"
         after.agent.say("session-1", "late")
         assert after.heard[-1].params.session_id == two
-        # What the client does not know, it cannot load.
+        # The client cannot load a session that it does not know.
         with pytest.raises(ProxyError, match="no session `session-1`"):
             await after.request("session/load", {"sessionId": "session-1", **OPENED})
         await after.request("session/load", {"sessionId": two, **OPENED})
@@ -185,7 +185,7 @@ def idle(chain: Chain) -> int:
 
 
 def take_turn(chain: Chain, session: str, text: str, version: int) -> str:
-    """A turn; what the agent said."""
+    """Plays a turn; the result is the agent's text."""
     before, over = len(chain.texts(session)), idle(chain)
     assert "result" in chain.answer(chain.start_prompt(session, text)), chain.story()
     if version == 2:

@@ -76,7 +76,7 @@ SPECIAL: Final = {
     "TS2307: Cannot find module '@a/b/c' or its corresponding type declarations.": "that path",
     "TS7016: Could not find a declaration file for module '@a/b'.": "--save-dev @types/a__b`",
 }
-"""Errors, and what is special about each."""
+"""Errors, and the special detail of each."""
 
 
 async def explained(p: Playground, output: str) -> str:
@@ -98,7 +98,7 @@ async def test_what_is_explained() -> None:
             assert "A value of another type than its place asks for." in said
             assert "In this case: in `a.b`, `string` is there, `number` is asked for:" in said
         assert "also points at:\n- src/main.ts:1:24: The expected type comes from pr" in said
-        # What nothing uses comes last.
+        # Errors about unused code come last.
         said = await explained(p, PLAIN)
         assert said.index("TS2322") < said.index("## error TS6133")
         said = await explained(p, NEWER)

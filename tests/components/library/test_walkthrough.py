@@ -160,7 +160,7 @@ Never more.
 
 
 async def shows(p: Playground, markdown: str) -> tuple[bool, str]:
-    """Whether a walkthrough is refused, and what the tool says."""
+    """Whether a walkthrough is refused, and the text of the tool."""
     result = await p.call("show", markdown=markdown)
     return result.get("isError", False), result["content"][0]["text"]
 

@@ -103,7 +103,7 @@ HAPPENS: Final[dict[Event, Callable[[Playbook], object]]] = {
 HAPPENS_NOT: Final = {
     # Nobody has been told its id.
     *itertools.product([S.QUEUED], [E.PASSED_ON, E.ANSWERED, E.CAME_BACK, E.WENT_PAST]),
-    # It is delivered once, by its being queued before.
+    # A request is delivered once, after it was queued.
     *itertools.product(set(S) - {S.QUEUED}, [E.DELIVERED]),
     # The agent has not got it, or has answered.
     *itertools.product(set(S) - {S.PASSED}, [E.CAME_BACK, E.WENT_PAST]),

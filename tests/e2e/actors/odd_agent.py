@@ -22,7 +22,7 @@ UPDATE = (
 DONE = b'{"jsonrpc":"2.0","id":%b,"result":{"stopReason":"end_turn"}}'
 FAILED = b'"error":{"code":-32050,"message":"odd"}'
 
-# What a prompt brings: `%id` is its request's id, `%up` an update, `%done` the answer.
+# The lines after a prompt: `%id` is its request's id, `%up` an update, `%done` the answer.
 MOVES: dict[str, bytes] = {
     "/plain": b"%up\n%done\n",
     "/crlf": b"%up\r\n%done\r\n",

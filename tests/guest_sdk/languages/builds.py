@@ -28,7 +28,7 @@ def once(factory: pytest.TempPathFactory, language: str, make: Callable[[Path], 
 
 
 def run(command: list[str], folder: Path, **environment: str) -> None:
-    """Runs a build's command; what it says is in the error if it fails."""
+    """Runs a build's command; an error holds its output."""
     done = subprocess.run(
         command,
         cwd=folder,

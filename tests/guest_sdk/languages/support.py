@@ -21,7 +21,7 @@ TRANSCRIPTS: Final = sorted(
 PROBE: Final = Path(__file__).parent / "probe.txt"
 """The transcript of the probe: a proxy that is written in every language for these tests alone."""
 LIMITS: Final = wasm_host.Limits(cpu_ms=60_000)
-"""However busy the machine is: time is not what is tested."""
+"""Limits for a busy machine: time is not tested here."""
 
 
 def title(value: object) -> str:
@@ -95,7 +95,7 @@ def check_french(exchange: Callable[[bytes], bytes]) -> None:
 
 
 def check_memory(exchange: Callable[[bytes], bytes], prompts: int = 400) -> None:
-    """Prompts of 400 KB through `datetime`: what they took is given back."""
+    """Prompts of 400 KB through `datetime`: their memory is given back."""
     told = b'{"result":{"date":"d","time":"t"},"jsonrpc":"2.0","id":%d}\n'
     text = b"x" * 400_000
     for number in range(1, prompts + 1):
@@ -156,7 +156,7 @@ def check_fault(guest: wasm_host.Guest, line: bytes) -> None:
 
 BLOCK: Final = '{"type":"text","text":"Answer in French."}'
 ODD: Final = (
-    # What cannot be read, or is no call of the method, passes as it is.
+    # A line that cannot be read, or is no call of the method, passes unchanged.
     r'{"id":1,"\u00c":1,"method":"session/prompt","params":{"prompt":[]}}',
     r'{"id":1,"method":"session/prompt","params":{"a\x":1,"prompt":[]}}',
     '{"id":1,"method":"session/prompt","params":{"prompt":[]}',

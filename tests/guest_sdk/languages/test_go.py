@@ -47,7 +47,7 @@ Load = Callable[[str], wasm_host.Guest]
 
 @pytest.fixture(scope="module")
 def load(folder: Path) -> Load:
-    """Makes a guest of what was built; each module is compiled once."""
+    """Makes a guest of a built module; each module is compiled once."""
     modules: dict[str, wasm_host.Module] = {}
 
     def make(name: str) -> wasm_host.Guest:

@@ -24,7 +24,7 @@ SDK: Final = support.SDK / "rust"
 HERE: Final = Path(__file__).parent
 RECORD: Final = tomllib.loads(build.RECORD.read_text("utf-8"))
 ENVIRONMENT: Final = {"CARGO_NET_OFFLINE": "true", "RUSTUP_AUTO_INSTALL": "0"}
-"""Nothing is fetched, not even what the compiler itself may lack."""
+"""Nothing is fetched, not even a missing part of the compiler itself."""
 OLDEST: Final = (1, 85)
 
 pytestmark = pytest.mark.timeout(600)

@@ -30,7 +30,7 @@ def message(said: Raw) -> str:
 
 
 def plain(lines: bytes) -> bytes:
-    """Lines of the channel with what survives an envelope: the members of JSON-RPC, compact."""
+    """Lines of the channel as an envelope keeps them: the members of JSON-RPC, compact."""
     shown = (line[0] + message({**_VERSION, **_said(line[1:])}) for line in _lines(lines))
     return "".join(f"{line}\n" for line in shown).encode()
 
@@ -62,7 +62,7 @@ class Wire:
         """The ids of its own requests, by side and the id shown."""
 
     def exchange(self, lines: bytes) -> bytes:
-        """Delivers lines of the channel; what comes back, as such lines."""
+        """Delivers lines of the channel; returns the answers as such lines."""
         outer = [one for line in _lines(lines) for one in self._outer(line[0], _said(line[1:]))]
         said: list[str] = []
         while outer:
@@ -120,7 +120,7 @@ class Wire:
             for (side, shown), outer in self._asked.items():
                 if outer == asked:
                     return side + message({**said, "params": f'{{"requestId":{shown}}}'})
-            # It comes too late for what was passed on under this id, or might have been.
+            # The cancellation comes too late for a request that was, or may have been, passed on.
             assert asked in self._given, f"cancelled what was not asked: {asked}"
             side, shown = self._given[asked]
             other = {"p": "s", "s": "p"}[side]

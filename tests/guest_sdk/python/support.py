@@ -24,7 +24,7 @@ class Target(Protocol):
     """A running proxy."""
 
     def exchange(self, lines: list[str]) -> list[str]:
-        """Delivers lines of the channel, without newlines; what comes back."""
+        """Delivers lines of the channel, without newlines; returns the answers."""
 
     def close(self) -> None:
         """Ends it."""
@@ -97,7 +97,8 @@ class Process:
         self._marks = 0
 
     def exchange(self, lines: list[str]) -> list[str]:
-        """Sends lines, and a request it has no handler for; what comes before that comes out."""
+        """Sends lines, and a request without a handler; the lines that come before that request are
+        the answers."""
         self._marks += 1
         mark = f"_mark/{self._marks}"
         asked = {"jsonrpc": "2.0", "id": mark, "method": mark}

@@ -342,7 +342,7 @@ for line in sys.stdin:
 
 
 async def test_mcp_servers_over_stdio() -> None:
-    """By the package `mcp`; one of the servers is not there."""
+    """The servers use the package `mcp`; one of the servers is not there."""
     async with AgentPlayground(assistant) as p:
         here = {"name": "here", "command": sys.executable, "args": ["-c", SERVER], "env": []}
         gone = {"name": "gone", "command": "/nowhere/at/all", "args": [], "env": []}

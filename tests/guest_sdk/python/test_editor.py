@@ -28,7 +28,7 @@ URL: Final = "file:///project/a.py"
 
 
 def proxy_of(work: Any) -> Proxy[Any]:
-    """A proxy that does this with the editor of the prompt's session, and says what came of it."""
+    """A proxy that does this work with the editor of the prompt's session, and says the result."""
     proxy = Proxy("it")
 
     @proxy.request("session/prompt")

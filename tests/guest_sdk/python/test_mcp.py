@@ -1,4 +1,4 @@
-"""MCP servers of proxies: tools, resources, prompts, what they ask back and tell unasked."""
+"""MCP servers of proxies: tools, resources, prompts, their questions and unasked messages."""
 
 import json
 from collections.abc import Callable

@@ -43,7 +43,7 @@ def _shapes() -> Proxy[Any]:
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """The collector keeps what it finds, and looks only at what is made from now on."""
+    """The collector keeps its finds, and looks only at objects that are made from now on."""
     gc.collect()
     gc.disable()
     gc.freeze()  # what other tests have left is none of ours

@@ -28,7 +28,7 @@ Code = Callable[[Any], Any]
 
 
 def test_every_method_that_rules_speak_of_is_known() -> None:
-    """The conductor's own table names what this SDK must not take for a mistake."""
+    """The conductor's own table names methods that this SDK must not take for a mistake."""
     own = {one for one in KNOWN if not one.startswith(("_", "proxy/", "$/"))}
     assert own <= acp.REQUESTS | acp.NOTIFICATIONS
     for decorator in ("request", "notification", "update"):
@@ -98,7 +98,8 @@ async def test_a_name_that_is_of_another_protocol_is_told_once_in_the_log() -> N
 
 
 async def prompted(code: Code) -> Playground:
-    """A playground after one prompt, whose handler ran `code`. Raises what the client is told."""
+    """A playground after one prompt, whose handler ran `code`. Raises the error that the client
+    gets."""
     proxy = Proxy("p")
 
     @proxy.request("session/prompt")

@@ -1,4 +1,4 @@
-"""Tests in the form that authors write them in, and what a refusal looks like there."""
+"""Tests in the form in which authors write them, and the look of a refusal there."""
 
 import inspect
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The guide's example is what it says: the file runs, and so does its test."""
+"""The guide's example is true: the file runs, and so does its test."""
 
 import re
 from pathlib import Path

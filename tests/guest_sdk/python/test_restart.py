@@ -111,7 +111,8 @@ def test_a_new_life_gives_ids_of_its_own_and_knows_those_of_the_former() -> None
 
 
 def test_a_new_life_knows_the_sessions_that_were_kept_for_it() -> None:
-    """In process, from life to life: what one keeps the next is told; closed ones are dropped."""
+    """In process, from life to life: a life is told all that the former kept; closed sessions are
+    dropped."""
     proxy = Proxy("it")
 
     @proxy.tool
@@ -180,7 +181,7 @@ class Config:
 
 
 def counting() -> Proxy[Any]:
-    """A proxy that answers prompts with what it knows, and keeps all but one member of it."""
+    """A proxy that answers prompts with its state, and keeps all but one member of the state."""
     proxy = Proxy("counting", session=Seen)
 
     @proxy.request("session/prompt")

@@ -1,4 +1,5 @@
-"""Inside the sandbox: what is there, what is not and says so, and how mistakes are told."""
+"""Inside the sandbox: modules that are there, errors of those that are not, and reports of
+mistakes."""
 
 import json
 from pathlib import Path
@@ -41,7 +42,7 @@ def _runner(make_guest: Make, tmp_path_factory: pytest.TempPathFactory) -> Guest
 
 
 def ask(guest: Guest, method: str, **params: Any) -> tuple[Any, list[Any]]:
-    """The result, or the error's message; and what was logged."""
+    """The result, or the error's message; and the lines of the log."""
     asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     *logged, answer = guest.deliver(f"p{json.dumps(asked)}\n".encode()).decode().splitlines()
     held = json.loads(answer[1:])

@@ -1,4 +1,4 @@
-"""A proxy program that takes part in SCP: what it says on both connections, without processes."""
+"""A proxy program that takes part in SCP: its messages on both connections, without processes."""
 
 import json
 from typing import Any

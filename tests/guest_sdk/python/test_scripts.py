@@ -1,4 +1,5 @@
-"""From a path to source that is run: what is read, what is refused, and the guest's own name."""
+"""From a path to source that is run: files that are read, files that are refused, the guest's own
+name."""
 
 import importlib.util
 import json

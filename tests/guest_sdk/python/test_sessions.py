@@ -1,4 +1,4 @@
-"""Sessions and what is kept of them; prompts of the proxy's own in the client's sessions."""
+"""Sessions and their kept state; prompts of the proxy's own in the client's sessions."""
 
 import contextlib
 import functools
@@ -142,7 +142,7 @@ async def test_what_the_proxy_says_has_the_id_that_version_two_demands() -> None
 
 
 def asking(show: Any = False) -> tuple[Proxy[Any], list[Any]]:
-    """A proxy that asks the agent in the client's session before each prompt; what it heard."""
+    """A proxy that asks the agent in the client's session before each prompt; and the answers."""
     proxy, heard = Proxy("asking"), list[Any]()
 
     @proxy.request("session/prompt")
@@ -574,7 +574,7 @@ async def test_an_opening_is_told_that_the_user_has_stopped_it() -> None:
         session = await p.new_session()
         turns = [await p.start_prompt(said) for said in ("a", "b")]
         p.notify("session/cancel", {"sessionId": session})
-        # Those that wait end too; otherwise the cancellation would have to wait for them.
+        # Waiting turns end too; otherwise the cancellation would have to wait for them.
         assert [p.result("p", one) for one in turns] == [{"stopReason": "cancelled"}] * 2
         assert [one.method for one in p.agent.notifications] == ["session/cancel"]
         p.agent.reply(prompted(p, 0), {"stopReason": "end_turn"})
@@ -620,7 +620,7 @@ def test_an_exchange_has_a_title() -> None:
 
 
 def _serving() -> tuple[Proxy[Any], list[Any]]:
-    """A proxy that gives a session of its own a server, and what `call.session` was there."""
+    """A proxy that gives a session of its own a server, and the values of `call.session` there."""
     proxy, seen = Proxy("p"), []
     mine = Server("mine")
 

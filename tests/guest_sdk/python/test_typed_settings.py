@@ -1,4 +1,4 @@
-"""`Proxy[Settings]`: what type the settings have, in a test, in the sandbox and as a program."""
+"""`Proxy[Settings]`: the type of the settings, in a test, in the sandbox and as a program."""
 
 import subprocess
 import sys

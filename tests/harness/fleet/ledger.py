@@ -179,7 +179,7 @@ def records(*folders: Path) -> list[Json]:
         json.loads(line)
         for folder in folders
         if (folder / "lives").exists()
-        # What follows the last newline is still being written.
+        # The line after the last newline is still being written.
         for line in (folder / "lives").read_bytes().split(b"\n")[:-1]
     ]
 

@@ -205,7 +205,7 @@ class Rig:
     def log(self, name: str, way: str | None = None, link: str | None = None) -> list[Logged]:
         """A component's log, or one direction (`in`, `out`) or link of it."""
         path = self.folder / name
-        # What follows the last newline is still being written.
+        # The line after the last newline is still being written.
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
         entries = [_logged(line) for line in lines]
         return [e for e in entries if way in (None, e.dir) and link in (None, e.link)]

@@ -242,7 +242,7 @@ class Agent(Actor):
                 return [{"id": self.asked.pop(id_), "result": {"stopReason": "end_turn"}}]
             case {"method": "$/cancel_request", "params": {"requestId": id_}}:
                 mine = next(mine for mine, theirs in self.asked.items() if theirs == id_)
-                # It withdraws its own request first, then ends the turn.
+                # The agent withdraws its own request first, then ends the turn.
                 cancel = {"method": "$/cancel_request", "params": {"requestId": mine}}
                 del self.asked[mine]
                 return [cancel, {"id": id_, "error": {"code": -32800, "message": "cancelled"}}]

@@ -1,4 +1,4 @@
-"""Components into a registry, and out of it again: ours, and what oras makes of it."""
+"""Components into a registry, and out of it again: ours, and those that oras makes of them."""
 
 import json
 import subprocess
@@ -335,7 +335,7 @@ def theirs(host: str) -> oras.client.OrasClient:
 
 
 def both_ways(host: str, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
-    """oras pulls what we push, and we pull what oras pushes."""
+    """oras pulls our pushes, and we pull the pushes of oras."""
     one = ready(DATETIME, host)
     publish.push(one)
     assert publish.push(one), "the registry has it as it was sent"

@@ -1,4 +1,4 @@
-"""Components out of a registry: those of others too, and nothing that is not what it should be."""
+"""Components out of a registry: those of others too, and only with the bytes that were named."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""`--audit FILE`: what goes on record, and that the record cannot be changed unnoticed."""
+"""`--audit FILE`: the events on record, and that the record cannot be changed unnoticed."""
 
 import errno
 import fcntl

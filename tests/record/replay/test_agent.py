@@ -1,4 +1,4 @@
-"""`conductor.record.replay.agent`: what the agent of a trace answers, and when."""
+"""`conductor.record.replay.agent`: the answers of a trace's agent, and their times."""
 
 import json
 from typing import Any, Final
@@ -98,7 +98,7 @@ def test_sessions_do_not_wait_for_each_other() -> None:
 
 
 def test_outside_of_sessions_nothing_waits() -> None:
-    """Nor does what was asked then and is not asked now hold up the rest."""
+    """Nor does a request of the trace that is not asked now hold up the rest."""
     events = [
         event("request < 1 initialize", params={}),
         event("request < 2 authenticate", params={}),

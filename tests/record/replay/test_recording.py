@@ -1,4 +1,4 @@
-"""`conductor.record.replay.recording`: what the ends of a chain, or of one component, had sent."""
+"""`conductor.record.replay.recording`: the messages of a chain's ends, or of one component's."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""`conductor.record.replay.transcript`: what becomes a transcript, and what cannot."""
+"""`conductor.record.replay.transcript`: deliveries that become a transcript, and those that
+cannot."""
 
 import pytest
 
@@ -21,7 +22,8 @@ START = (b"", b"clog\n", "")
 
 
 def test_a_component_is_written_delivery_by_delivery() -> None:
-    """Up to a delivery that ended it; what it says at its start answers none."""
+    """The transcript goes up to the delivery that ended the component; lines at its start answer
+    none."""
     found = written(
         START,
         (b'p{"x":1.10}\np{}\n', b"sa\rb\n", ""),

@@ -90,7 +90,7 @@ def _was_given(event: Event, got: dict[int, list[Event]]) -> bool:
 
 
 def counts(events: Iterable[Event]) -> str:
-    """How many of what there are, in a line."""
+    """The number of events of each type, in a line."""
     kinds = [event["type"] for event in events]
     return ", ".join(f"{kinds.count(one)} {one}s" for one in ("request", "response"))
 

@@ -38,7 +38,7 @@ CHAINS: Final[dict[str, tuple[Sequence[str], Sequence[str], dict[str, Any]]]] = 
     "ends the chain": (("datetime", "PROGRAM", "redact"), ("hi", "DIE"), {}),
     "agent ends": (("datetime", "redact"), ("hi", "/exit 3 bye"), {}),
 }  # fmt: skip
-"""By name: proxies, prompts, options."""
+"""Proxies, prompts and options, by name."""
 
 
 async def _talk(

@@ -1,4 +1,4 @@
-"""`conductor.spec.redaction`: what is taken out of a trace, and what is left alone."""
+"""`conductor.spec.redaction`: values that are taken out of a trace, and values that stay."""
 
 import json
 import tracemalloc

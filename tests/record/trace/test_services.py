@@ -1,4 +1,4 @@
-"""`conductor.record.trace.services`: what a trace shows of calls of services and of answers."""
+"""`conductor.record.trace.services`: calls of services and their answers in a trace."""
 
 import json
 from typing import Any, Final

@@ -109,7 +109,7 @@ def talk(command: list[str], said: bytes) -> int:
 
 
 def heard(command: list[str], said: bytes) -> list[Event]:
-    """The same; what the client got."""
+    """The events of a command with these lines; the client's messages."""
     got: list[Event] = []
     assert _talk(command, said, got) == 0
     return got
@@ -412,7 +412,7 @@ def test_the_reference_writes_the_same(tmp_path: Path, proxy: str) -> None:
 
     assert view(expected) - view(found) == Counter()
     more = [json.loads(text) for text in view(found) - view(expected)]
-    # What a proxy notifies the client of is missing in the reference's file.
+    # A proxy's notifications of the client are missing in the reference's file.
     assert {route(event) for event in more} == {
         ("notification", "forward", "client", "session/update")
     }

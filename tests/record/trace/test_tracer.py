@@ -1,4 +1,4 @@
-"""`conductor.record.trace`: what becomes of one message, and of reports that make no sense."""
+"""`conductor.record.trace`: the events of one message, and of reports that make no sense."""
 
 import contextlib
 import hashlib
@@ -28,7 +28,7 @@ from tests.record.trace.files import traced
 Json = dict[str, Any]
 
 NUMBERS: Final = range(1000, 2000)
-"""Of the messages that the host `a+b+c` says are its guests'."""
+"""The numbers of the messages that the host `a+b+c` names as its guests'."""
 
 
 class Recording:
@@ -382,7 +382,7 @@ def test_requests_of_a_host_that_nobody_answers_are_bounded(
 
 
 def test_what_a_host_does_with_copies_is_left_out(recording: Recording) -> None:
-    """Of what came to it without a number: the original has gone past it."""
+    """Copies of a message that came without a number: the original has gone past the host."""
     recording.hop("a+b+c", *hop(source=UPSTREAM, target="a", number=1001))
     recording.hop("a+b+c", *hop(source=UPSTREAM, target=UPSTREAM, number=1002))
     assert recording.events() == []
