@@ -15,8 +15,8 @@ from conductor.spec import agents, catalog, syntax
 from conductor.spec.digests import short
 
 HELP: Final = paragraphs(
-    "Install a component: fetch it, show what it is and may do, and ask. Nothing of it runs "
-    "meanwhile; afterwards its name stands for it in chains, also offline.",
+    "Install a component: fetch the component, show its card and ask. Nothing of the component "
+    "runs meanwhile. Afterwards chains start the component by its name, also offline.",
     "A source is a file or folder (`./proxy.wasm`), `https://HOST/FILE#sha256=HEX`, "
     "`git+https://HOST/NAME.git@COMMIT`, `oci://HOST/NAME:TAG`, `pypi:NAME`, or a name that a "
     "catalogue offers.",
@@ -35,12 +35,13 @@ def add(
         str,
         argument(
             "SOURCE",
-            "A path, a URL, or a name of a catalogue; behind a comma rights that it asks for.",
+            "A path, a URL, or a name of a catalogue. After a comma: rights that the component "
+            "asks for.",
         ),
     ],
     name: Annotated[
         str,
-        option("--name", "NAME", "Its name in chains."),
+        option("--name", "NAME", "The name of the component in chains."),
     ] = "",
     index: Index = None,
     **given: Any,
@@ -89,7 +90,7 @@ def _refuse_known(name: str) -> None:
     if catalog.bundled_manifest(name) is not None:
         raise UsageError(
             f"`{name}` comes with conductor: there is nothing to add",
-            f"`conductor inspect {name}` shows what it is and how to run it",
+            f"`conductor inspect {name}` shows the component and how to run it",
         )
     if agents.named(name) is not None:
         raise UsageError(

@@ -31,10 +31,10 @@ from conductor.spec.programs import first_of
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 HELP: Final = paragraphs(
-    "Show which agents conductor knows: of each, where it is or how to install it, "
-    "whether it answers, whether somebody is logged in.",
-    "Each that is installed is started in an empty folder, asked to open a session, and ended. "
-    "Exit code 1 when one that is named is not installed or does not answer.",
+    "Show the agents that conductor knows: where each agent is or how to install it, whether it "
+    "answers, and whether you are logged in.",
+    "Conductor starts each installed agent in an empty folder, asks the agent to open a session, "
+    "and ends it. Exit code 1 when an agent that you named is not installed or does not answer.",
 )
 EPILOG: Final = "Examples:\n\n  conductor agents\n\n  conductor agents opencode"
 

@@ -11,12 +11,12 @@ from conductor.errors import UsageError
 from conductor.transports.remote import address as addresses
 
 HELP: Final = paragraphs(
-    "Attach to a session that others have, on a server of chains: see it, and take part in it.",
-    "ADDRESS is written as for `conductor connect`. Without SESSION it is the one that is live; of "
-    "several you choose. What has been is shown first, also of a turn that runs. As with `tmux "
-    "attach` you take part: type prompts, answer questions for permission (the first answer of "
-    "anybody counts), cancel the turn with Ctrl-C. With --view you only watch, as does a program "
-    "without a terminal. Ctrl-D leaves; the session goes on for the others.",
+    "Attach to a live session of a server: see the session, and take part in it.",
+    "Write ADDRESS as for `conductor connect`. Without SESSION conductor takes the only live "
+    "session, or you choose among several. Conductor shows the history first, also of a running "
+    "turn. Then you take part as with `tmux attach`: type prompts, answer requests for permission, "
+    "cancel the turn with Ctrl-C. The first answer of anybody counts. With --view, or without a "
+    "terminal, you only watch. Ctrl-D leaves; the session goes on for the others.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -27,28 +27,28 @@ EPILOG: Final = paragraphs(
     "130 interrupted.",
 )
 
-_Address = Annotated[str, argument("ADDRESS", "Where the chains are served.")]
+_Address = Annotated[str, argument("ADDRESS", "The address of the server.")]
 _Session = Annotated[
     str | None,
     argument("[SESSION]", "The id of a live session."),
 ]
-_View = Annotated[bool, switch("--view", "Only watch: nothing is sent.")]
+_View = Annotated[bool, switch("--view", "Only watch: send nothing.")]
 _History = Annotated[
     str,
     option(
         "--history",
         "MODE",
-        "How much of the past to show: full, pending (questions without an answer), none.",
+        "How much of the history to show: full, pending (questions without an answer), none.",
     ),
 ]
-_List = Annotated[bool, switch("--list", "Show the live sessions, and who has each, and end.")]
+_List = Annotated[bool, switch("--list", "Show the live sessions with their owners, and end.")]
 _Name = Annotated[
     str,
-    option("--name", "NAME", "Your name, as others see it."),
+    option("--name", "NAME", "Your name, for the others in the session."),
 ]
 _Json = Annotated[
     bool,
-    switch("--json", "Print each message as it comes, one a line, and only watch."),
+    switch("--json", "Print each message, one a line, and only watch."),
 ]
 
 

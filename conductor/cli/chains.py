@@ -25,13 +25,13 @@ In Zed's settings.json:
     "args": ["agent", "datetime", "claude"]}}"""
 AGENT_WORDS: Final = ("COMPONENT", f"The proxies from the editor's side on, then the agent. {_SEE}")
 
-PROXY_HELP: Final = "Run a chain that is itself a proxy of another conductor."
+PROXY_HELP: Final = "Run a chain as a proxy of another conductor."
 PROXY_EPILOG: Final = 'Example:\n\n  conductor agent "conductor proxy ./a.wasm ./b.wasm" demo'
 PROXY_WORDS: Final = (
     "COMPONENT",
     (
-        "The proxies from the editor's side on; without any, the conductor passes every message on "
-        f"unchanged. {_SEE}"
+        "The proxies from the editor's side on. Without any proxy conductor passes every message "
+        f"on unchanged. {_SEE}"
     ),
 )
 
@@ -47,19 +47,19 @@ Examples:
 EXEC_WORDS: Final = ("COMPONENT", f"The proxies, then the agent, then the prompt. {_SEE}")
 
 CONNECT_HELP: Final = """\
-Connect an editor to a chain that runs elsewhere: this is its agent, on standard input and output.
+Connect an editor to a chain at an address. For the editor this command is an agent.
 
-ADDRESS is where the chain listens: ws://HOST, wss://HOST, http://HOST, https://HOST,
-tcp://HOST:PORT or unix:PATH; or several of them between commas. A URL without a path means /acp.
-The variable CONDUCTOR_TOKEN has the token that is shown there. Where the other end is a conductor,
-a connection that is cut goes on as soon as the network is back: nothing is lost. Where that has
-started again, open requests get an error and the sessions go on, if its agent can load them."""
+ADDRESS is ws://HOST, wss://HOST, http://HOST, https://HOST, tcp://HOST:PORT or unix:PATH. Several
+addresses stand between commas. A URL without a path means /acp. The variable CONDUCTOR_TOKEN has
+the token for the server. If the server is a conductor, a cut connection goes on when the network is
+back: no message is lost. If the server has started again, open requests get an error. Then sessions
+go on if the agent can load them."""
 CONNECT_EPILOG: Final = """\
 Examples:
 
   conductor connect ws://127.0.0.1:8790
   conductor connect wss://chains.example.org --token-file ~/.chain-token"""
-CONNECT_WORDS: Final = ("ADDRESS", "Where the chain listens.")
+CONNECT_WORDS: Final = ("ADDRESS", "The address of the chain.")
 
 
 def agent(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:

@@ -11,9 +11,9 @@ from conductor.cli.log_view import NoOpen, Port
 from conductor.cli.typer_options import argument, option, paragraphs, switch, takes
 
 HELP: Final = paragraphs(
-    "Talk to a chain in the browser; beside each turn, what each component did.",
-    "The page is served on this machine alone, until Ctrl-C, which ends the chain too; only its "
-    "whole address, with the secret, opens it. The agent's questions wait for your answer there.",
+    "Talk to a chain in the browser; each turn has the acts of each component.",
+    "Only this machine can open the page, and only by its whole address, with the secret. The "
+    "agent's questions wait on the page for your answer. Ctrl-C ends the page and the chain.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -31,7 +31,7 @@ _Attach = Annotated[
     option(
         "--attach",
         "SESSION",
-        "Show this live session of others. The agent is the address of its server.",
+        "Show this live session of a server. Write the server's address in the agent's place.",
     ),
 ]
 _View = Annotated[bool, switch("--view", "Only watch the session of `--attach`.")]

@@ -6,19 +6,19 @@ from typing import Annotated, Any, Final
 
 from conductor.cli.typer_options import Json, argument, paragraphs, switch, takes
 
-HELP: Final = "Show and check what `conductor.toml` files and variables configure."
+HELP: Final = "Show and check the configuration: `conductor.toml` files and variables."
 
 SHOW_HELP: Final = paragraphs(
-    "Show what is configured here: options, components, chains and choices, and which files they "
-    "come from.",
-    "Secrets are never shown, only where they are.",
+    "Show the configuration of this folder: options, components, chains and choices, with the "
+    "files that set them.",
+    "The page shows the place of a secret, never the secret.",
 )
 SHOW_EPILOG: Final = "Example:\n\n  conductor config show --origin"
 CHECK_HELP: Final = paragraphs(
-    "Check every file of configuration, also one that is not trusted: reading it runs nothing. "
-    "Makes the plan of each component and chain without starting any, and shows what hides what, "
-    "and which chains would not start here.",
-    "Exit code 1 when there is a mistake.",
+    "Check every file of configuration, also untrusted files: reading a file runs nothing. The "
+    "command makes the plan of each component and chain without starting them. It shows which name "
+    "hides another, and which chains would not start here.",
+    "Exit code 1 when a file has a mistake.",
 )
 CHECK_EPILOG: Final = (
     "Examples:\n\n  conductor config check\n\n  conductor config check ./conductor.toml"
@@ -30,7 +30,7 @@ SCHEMA_HELP: Final = (
 
 @takes("config")
 def show(
-    origin: Annotated[bool, switch("--origin", "Show where each value is written.")] = False,
+    origin: Annotated[bool, switch("--origin", "Show the file and line of each value.")] = False,
     json_: Json = False,
     **values: Any,
 ) -> int:
@@ -44,7 +44,10 @@ def show(
 def check(
     file: Annotated[
         str | None,
-        argument("FILE", "Check this file alone. Default: those of the user and of the project."),
+        argument(
+            "FILE",
+            "Check this file alone. Default: the files of the user and of the project.",
+        ),
     ] = None,
     **values: Any,
 ) -> int:

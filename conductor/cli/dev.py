@@ -7,12 +7,12 @@ from typing import Annotated, Final
 from conductor.cli.typer_options import argument, paragraphs, takes
 
 HELP: Final = paragraphs(
-    "Work on a component: build it when it has a build, play its scenarios, and talk to it. Each "
-    "change of a file in its folder does so again, and replaces the component in the running chain "
-    "between two messages.",
-    "Each line typed is a prompt; Ctrl-C cancels its turn, or ends the command. Without a "
-    "terminal, prompts are lines of standard input, whose end ends the command; the exit code is 1 "
-    "when the last build, test or prompt failed.",
+    "Work on a component: build the component, play its scenarios, and talk to it. After each "
+    "change in its folder conductor builds and plays again. Then conductor replaces the component "
+    "in the running chain between two messages.",
+    "Each line that you type is a prompt. Ctrl-C cancels the turn, or ends the command. Without a "
+    "terminal the lines of standard input are the prompts, and the end of the input ends the "
+    "command. Exit code 1 when the last build, test or prompt failed.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",

@@ -31,13 +31,13 @@ from wasm_host.cache import store
 from wasm_host.harden import ESSENTIAL, Layer, probe
 
 HELP: Final = paragraphs(
-    "Check this machine and this installation: what is there, what is missing, and whether "
-    "the system can lock up the process of sandboxed proxies.",
-    "Exit code 1 when something that conductor needs is missing.",
-    "With `--report` a text for a bug report: versions, these checks, the configuration, installed "
-    "components, the last log files and the last ring. It shows what is in it and asks before it "
-    "writes; it sends nothing. Secrets, your name, your home folder and what messages say are "
-    "taken out.",
+    "Check this machine and this installation: present parts, missing parts, and whether the "
+    "system can lock up the process of sandboxed proxies.",
+    "Exit code 1 when a part that conductor needs is missing.",
+    "`--report` writes a text for a bug report: versions, these checks, the configuration, "
+    "installed components, the last log files and the last ring. Conductor lists the contents and "
+    "asks before it writes; it sends nothing. Conductor takes out secrets, your name, your home "
+    "folder and the content of messages.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -70,7 +70,7 @@ def doctor(json_: Json = False, **values: Any) -> int:
     _refuse_two(values)
     if "report" in values:
         if json_:
-            raise UsageError("a report is a text, and not `--json`", "leave out `--json`")
+            raise UsageError("a report is a text: `--report` has no `--json`", "leave out `--json`")
         from conductor.cli import doctor_report
 
         return doctor_report.make(

@@ -52,7 +52,8 @@ def found(words: list[str], *, behind: bool, config: Config | None) -> tuple[lis
     chain = shlex.join(words) + " -- …" * behind
     raise UsageError(
         "`conductor exec` needs a prompt",
-        f'write it behind the agent, or behind -p: `conductor exec {chain} -p "what day is it?"`',
+        f'write the prompt after the agent, or after -p: `conductor exec {chain} -p "what day is '
+        'it?"`',
     )
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from conductor.fleet.messages import Status
 
 HELP: Final = (
-    "Run a fleet: gateways let clients in, workers run the chains; or see one, and drain it."
+    "Run a fleet, show its parts, or drain a worker. Gateways let clients in, workers run the "
+    "chains."
 )
 
 _SEEN: Final = 0.5
@@ -46,7 +47,9 @@ def dev(
     folder: Annotated[
         str | None,
         option(
-            "--store", "FOLDER", "Folder for the data of NATS. Default: a new one, deleted later."
+            "--store",
+            "FOLDER",
+            "Folder for the data of NATS. Default: a new folder, deleted at the end.",
         ),
     ] = None,
 ) -> int:
@@ -57,7 +60,7 @@ def dev(
     return fleet_dev.run(components, workers, listen, folder)
 
 
-STATUS_HELP: Final = "Show the gateways and the workers that are there."
+STATUS_HELP: Final = "Show the running gateways and workers."
 
 
 @takes("fleet")
@@ -74,8 +77,9 @@ def status(json: Json = False, **values: Any) -> int:
             report.say_json([msgspec.to_builtins(one) for one in found])
         elif not found:
             raise ConductorError(
-                "no gateway and no worker is there",
-                "`conductor fleet gateway` and `fleet worker` start them; `fleet dev` all",
+                "no gateway and no worker is running",
+                "`conductor fleet gateway` and `conductor fleet worker` start them; `conductor "
+                "fleet dev` starts a whole fleet",
             )
         else:
             report.say(*_table(found))
@@ -85,14 +89,20 @@ def status(json: Json = False, **values: Any) -> int:
 
 
 DRAIN_HELP: Final = paragraphs(
-    "Have a worker give its rooms up, and end: as soon as no turn runs in a room, another worker "
-    "takes it over.",
+    "Drain a worker: the worker gives up its rooms and ends. When no turn runs in a room, another "
+    "worker takes the room over.",
 )
 
 
 @takes("fleet")
 def drain(
-    worker: Annotated[str, argument("WORKER", "Its id, as `conductor fleet status` shows it.")],
+    worker: Annotated[
+        str,
+        argument(
+            "WORKER",
+            "The id of the worker, as `conductor fleet status` shows it.",
+        ),
+    ],
     wait: Annotated[bool, switch("--wait", "Wait until the worker has ended.")] = False,
     **values: Any,
 ) -> int:
@@ -109,7 +119,7 @@ def drain(
             await orders(bus, one, Order(do="drain"), ASKED)
         except Unanswered:
             raise ConductorError(
-                f"there is no worker `{one}`", "`conductor fleet status` shows those that are there"
+                f"there is no worker `{one}`", "`conductor fleet status` shows the running workers"
             ) from None
         report.say(f"worker {one} gives its rooms up")
         while wait:

@@ -17,10 +17,10 @@ from conductor.fleet.bundle_cache import BundleCache
 from conductor.spec import digests
 
 HELP: Final = paragraphs(
-    "Make a bundle: conductor.toml of FOLDER, the lock files that it names, and settings of locked "
-    "components, as an OCI artifact. The same content has the same digest.",
-    "It holds no secrets: write them as references in conductor.toml. Conductor logs in at a "
-    "registry as `docker login`, `podman login` and `oras login` have left it.",
+    "Make a bundle: one OCI artifact with conductor.toml of FOLDER, its lock files, and the "
+    "settings of locked components. The same content has the same digest.",
+    "A bundle holds no secrets: write secrets as references in conductor.toml. For a registry "
+    "conductor uses the login of `docker login`, `podman login` or `oras login`.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -30,9 +30,10 @@ EPILOG: Final = paragraphs(
     "  conductor fleet check oci://ghcr.io/me/pool:1 --bundle-key key.pub",
 )
 CHECK_HELP: Final = paragraphs(
-    "Check a bundle as a worker does before it takes it: its digests and its signature, then "
-    "whether each chain could start on this machine. Compiles modules; starts nothing.",
-    "Exit code 1 when it cannot be used.",
+    "Check a bundle as a worker checks it. The command compares digests and signature, and checks "
+    "whether each chain could start on this machine. The command compiles modules, and starts "
+    "nothing.",
+    "Exit code 1 when a worker could not use the bundle.",
 )
 CHECK_EPILOG: Final = paragraphs(
     "Examples:",
@@ -45,7 +46,7 @@ Keys: TypeAlias = Annotated[
     option(
         "--bundle-key",
         "FILE",
-        "A public key (PEM) that bundles are signed with; may be repeated: one of them.",
+        "A public key (PEM) that checks the signature. May be repeated: one key must fit.",
     ),
 ]
 BUNDLE: Final = "oci://HOST/NAME:TAG, or a folder; also with @sha256:HEX."
@@ -56,9 +57,9 @@ _Out = Annotated[
 ]
 _Folder = Annotated[str, argument("[FOLDER]", "The folder of conductor.toml. Default: this one.")]
 _Key = Annotated[
-    str, option("--key", "FILE", "Sign it with this private key (PEM, without a password).")
+    str, option("--key", "FILE", "Sign the bundle with this private key (PEM, without a password).")
 ]
-_Policy = Annotated[str, option("--policy", "FILE", "A managed policy that holds on the workers.")]
+_Policy = Annotated[str, option("--policy", "FILE", "A managed policy for the workers.")]
 _AddComponents = Annotated[
     bool, switch("--components", "Add the sandboxed components that the lock files name.")
 ]
@@ -154,7 +155,7 @@ def _reason(error: ConductorError) -> str:
 
 def _verdict(where: Where, keys: list[str], lines: list[str], warnings: list[str]) -> Verdict:
     if not keys:
-        warnings.append("whose it is was not compared: name the public key with `--bundle-key`")
+        warnings.append("the signer was not checked: name the public key with `--bundle-key`")
     opened = BundleCache().opened(where, bundles.keys_of(keys))
     lines.append(opened.name)
     try:

@@ -223,7 +223,7 @@ class _Fleet:
         if failed and not self._ending.is_set():
             raise ComponentError(
                 f"the {failed[0].name} of the fleet has ended {failed[0].how}",
-                "its lines above say why",
+                "the lines above give the reason",
             )
 
     def signalled(self) -> None:

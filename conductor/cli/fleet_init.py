@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
 
 HELP: Final = paragraphs(
-    "Make what a fleet keeps in JetStream: leases, sessions, values, what pools run, the journal. "
-    "Once, as the administrator of a tenant (deploy/nats); what is there stays as it is.",
-    "Without accounts on NATS it is not needed: the parts make what they miss.",
+    "Make the stores of a fleet in JetStream: leases, sessions, values, records of pools, the "
+    "journal. The administrator of a tenant (deploy/nats) runs this command once. Existing stores "
+    "stay unchanged.",
+    "Without accounts on NATS this command is not needed: gateways and workers make missing "
+    "stores.",
 )
 _DAYS: Final = 30.0
 
@@ -23,8 +25,8 @@ _DAYS: Final = 30.0
 def init(
     journal_days: Annotated[
         float,
-        option("--journal-days", "DAYS", "How long the journal keeps what it has; 0: "
-            "for ever.", min=0),
+        option("--journal-days", "DAYS", "How long the journal keeps its messages; 0: for "
+                                         "ever.", min=0),
     ] = _DAYS,
     **values: Any,
 ) -> int:  # fmt: skip
@@ -37,7 +39,7 @@ def init(
         for bucket in (names.ROOMS, names.OWNED, kv.BUCKET, pool_record.BUCKET):
             await bus.bucket(bucket)
         await bus.stream(names.JOURNAL, f"{names.JOURNAL}.>", journal_days * 86400.0)
-        report.say("the fleet has all that it keeps")
+        report.say("the fleet has all its stores")
         return 0
 
     return on_bus(place(values, "fleet init"), make)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
 
 HELP: Final = paragraphs(
-    "Show what the journal has of a principal as a trace, which `conductor log` reads: the client "
-    "is one end of it, what stands behind the gateway the agent.",
-    "A line with `gap` says what is missing before it. `disputed` is a message that contradicts "
-    "one before it: a worker wrote it that did not know yet that another had its room, or somebody "
-    "made one of the two up.",
+    "Show the journal of a principal as a trace, for `conductor log`. One end of the trace is the "
+    "client. The other end is the chain, under the name of the agent.",
+    "A line with `gap` names the messages that are missing before it. A `disputed` message "
+    "contradicts an earlier message. Either its worker did not know yet that another worker had "
+    "the room, or somebody forged one of the two messages.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -29,11 +29,11 @@ EPILOG: Final = paragraphs(
 def journal(
     principal: Annotated[
         str,
-        argument("PRINCIPAL", "Whose chains; `local` where gateways ask for no token."),
+        argument("PRINCIPAL", "The owner of the chains; `local` where gateways ask for no token."),
     ],
     session: Annotated[
         str,
-        option("--session", "ID", "Only messages of this session."),
+        option("--session", "ID", "Show only messages of this session."),
     ] = "",
     **values: Any,
 ) -> int:

@@ -88,11 +88,11 @@ def _login() -> dict[str, str]:
     if password.startswith(_EXAMPLE):
         raise UsageError(
             f"the password of `{user}` at NATS is the one of the example: `{_EXAMPLE}…`",
-            "write a new one into tenants.conf, for example of `openssl rand -hex 24`, and into "
-            f"{PASSWORD}",
+            "write a new password, for example from `openssl rand -hex 24`, into tenants.conf and "
+            f"into {PASSWORD}",
         )
     if password and not user:
-        raise UsageError(f"{PASSWORD} is set, and {USER} is not", "set both, or none")
+        raise UsageError(f"{PASSWORD} is set, and {USER} is not", "set both variables, or none")
     return {"user": user, "password": password} if user else {}
 
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from conductor.packages.signatures import Demand
 
 HELP: Final = paragraphs(
-    "Roll a bundle out to the workers of a pool. They fetch it, compare digest and signature, and "
-    "prepare its chains; when enough are ready, new chains start from it, and running ones take it "
-    "when they are idle. A worker that cannot use it keeps what it has, and says why.",
-    "Exit code 1 when too few workers became ready: then nothing was switched.",
+    "Roll a bundle out to the workers of a pool. The workers fetch and check the bundle, and "
+    "prepare its chains. When enough workers are ready, new chains start from the bundle, and "
+    "running chains take it when idle. A worker that cannot use the bundle keeps the old bundle, "
+    "and says why.",
+    "Exit code 1 when too few workers became ready: the old bundle stays.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -49,8 +50,8 @@ _SETTLED: Final = 30.0
 _Bundle = Annotated[str | None, argument("[BUNDLE]", BUNDLE)]
 _Pool = Annotated[str, option("--pool", "NAME", "The pool of the workers.")]
 _At = Annotated[int, option("--at", "PERCENT", "How many workers must be ready.", min=0, max=100)]
-_Wait = Annotated[int, option("--wait", "SECONDS", "How long they may take for it.", min=0)]
-_Back = Annotated[bool, switch("--back", "Go back to the bundle before; workers still have it.")]
+_Wait = Annotated[int, option("--wait", "SECONDS", "How long the workers may take.", min=0)]
+_Back = Annotated[bool, switch("--back", "Go back to the previous bundle; workers still have it.")]
 _Status = Annotated[bool, switch("--status", "Show the bundles of the pool and of each worker.")]
 _Key = Annotated[
     str,
@@ -120,7 +121,7 @@ class Seen(msgspec.Struct, frozen=True):
         """The state of one bundle there, in words."""
         if self.bundles is None:
             return "follows no rollouts (it runs without `--bundle-key`)"
-        return self.bundles.get(name, "has not heard of it yet")
+        return self.bundles.get(name, "has not heard of the bundle yet")
 
 
 class _Controller:
@@ -156,7 +157,8 @@ class _Controller:
         if count.verdict is not Verdict.SWITCH:
             raise ConductorError(
                 f"{self._failure(count, wait)}; the pool still runs {short(known.record.active)}",
-                "`conductor fleet rollout --status` shows more; mend it, and roll out again",
+                "`conductor fleet rollout --status` shows more; correct the bundle, and roll out "
+                "again",
             )
         known = await self._change(lambda record: rolling.switched(record, name))
         self._say(f"the pool `{self._pool}` runs {short(name)} from now on")
@@ -224,8 +226,8 @@ class _Controller:
             return ""
         return (
             f"the record of the pool has the revision {known.record.revision}, and workers have "
-            f"{newest.revision}: an old one was put back, or NATS has lost its own; it counts for "
-            "nothing"
+            f"{newest.revision}: somebody put an old record back, or NATS has lost the new record. "
+            "Workers ignore this record"
         )
 
     async def _ready(self, name: str, at: int, wait: float) -> Count:

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from conductor.serve.server import Server
 
 HELP: Final = paragraphs(
-    "Let clients in to the chains of a fleet: like `conductor serve`, but the chains run on "
-    "workers, which `conductor fleet worker` starts, on this or on other machines.",
-    "A gateway keeps nothing: when it ends, clients come to another one. What a worker had is "
-    "taken up by another worker. NATS stands between them; `conductor fleet dev` starts all three.",
+    "Let clients in to the chains of a fleet, like `conductor serve`. The chains run on workers, "
+    "on this or on other machines. `conductor fleet worker` starts a worker.",
+    "A gateway keeps no state: when a gateway ends, its clients connect to another gateway. When a "
+    "worker is lost, another worker takes over its rooms. Gateways and workers talk over NATS. "
+    "`conductor fleet dev` starts all three.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",

@@ -53,17 +53,18 @@ EXIT_REFUSED: Final = 1
 DETECTED: Final = "detected when it starts"
 
 HELP: Final = paragraphs(
-    "Show what a component is and what it may do, without running it: what it may see, "
-    "change, answer and send, and what it may never do.",
-    "Exit code 1 when conductor or the managed policy would refuse it, or a handler can never run.",
+    "Show what a component is and what it may do, without running it: the messages that it may "
+    "see, change, answer and send, and acts that are always forbidden.",
+    "Exit code 1 when conductor or the managed policy would refuse the component, or a handler can "
+    "never run.",
 )
 EPILOG: Final = "Example:\n\n  conductor inspect ./proxy.wasm,only=context --json"
 
 _IMPORTS_HINT: Final = (
-    "a guest may import nothing but WASI; it asks for anything else by a message "
+    "a guest may import only WASI; for all else it sends a message "
     "(docs/architecture.md#the-channel)"
 )
-_EXPORTS_HINT: Final = "docs/architecture.md#the-channel says what a guest exports"
+_EXPORTS_HINT: Final = "docs/architecture.md#the-channel lists the exports of a guest"
 
 
 class ShownWants(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,7 +67,8 @@ def _pump(connection: socket.socket, path: str) -> int:
         return 0
     report.error(
         f"the conductor at `{path}` closed the connection without an answer",
-        f"either {TOKEN_VARIABLE} is not the token it issued, or it was ending",
+        f"either {TOKEN_VARIABLE} is not the token that this conductor has given, or this "
+        "conductor was ending",
     )
     return 1
 

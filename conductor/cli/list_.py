@@ -21,16 +21,17 @@ from conductor.spec.origins import COMMAND_LINE, bare
 from conductor.spec.plan import Plan, alone
 
 HELP: Final = paragraphs(
-    "List installed components: version, source, digest, signer, and whether you agreed to what "
-    "they ask for.",
-    "With `--bundled` those that come with conductor, with `--available` what catalogues offer.",
+    "List installed components: version, source, digest, signer, and whether you agreed to the "
+    "rights that they ask for.",
+    "`--bundled` lists the components that come with conductor. `--available` lists the components "
+    "that catalogues offer.",
 )
 EPILOG: Final = paragraphs(
     "Examples:", "  conductor list", "  conductor list --bundled", "  conductor list --available"
 )
 _END: Final = (
-    "All are proxies in a sandbox, but for those marked. `conductor inspect NAME` shows what one "
-    "may do."
+    "All are sandboxed proxies, except those that are marked. `conductor inspect NAME` shows the "
+    "rights of a component."
 )
 
 
@@ -88,7 +89,7 @@ def list_(
         bool, switch("--bundled", "List those that come with conductor instead.")
     ] = False,
     available: Annotated[
-        bool, switch("--available", "List what catalogues offer instead.")
+        bool, switch("--available", "List the components that catalogues offer instead.")
     ] = False,
     index: Index = None,
     json_: Json = False,
@@ -106,8 +107,8 @@ def list_(
         return 0
     if not rows:
         report.say(
-            "nothing is installed: `conductor add SOURCE`; `conductor list --bundled` shows what "
-            "comes with conductor"
+            "nothing is installed: `conductor add SOURCE` installs a component; `conductor list "
+            "--bundled` shows the components that come with conductor"
         )
     for row in rows:
         _say(row)
@@ -167,7 +168,7 @@ def _wants(plan: Plan) -> str:
     if agreements.refused:
         return f"has the default rights: {agreements.refused[0][1]}"
     if bare(now.components[0]) != bare(spec):
-        return "has what it asks for: you agreed"
+        return "has all rights that it asks for: you agreed"
     return "asks for nothing beyond the default"
 
 
@@ -228,8 +229,8 @@ def _available(where: Mapping[str, str], *, as_json: bool) -> int:
         for each in where:
             report.say(f"the catalogue `{visible_path(each)}` offers nothing for conductor")
         report.say(
-            "each component of a folder stands in a folder of its own with a component.toml, or "
-            "in NAME.json; `indexes` in conductor.toml, or `--index`, names another catalogue"
+            "each component has its own folder with a component.toml, or a NAME.json; `--index`, "
+            "or `indexes` in conductor.toml, names another catalogue"
         )
     return 0
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from conductor.spec.parsed import Parsed
 
 HELP: Final = paragraphs(
-    "Write a lock file: what the components of a chain are, and the most that each may do. "
-    "With --locked, a chain refuses a component that has changed.",
+    "Write a lock file: the components of a chain, with the most rights of each. With --locked, a "
+    "chain refuses a component that has changed.",
     "Exit code 1 with --check, when the file would change.",
 )
 EPILOG: Final = (
@@ -60,8 +60,8 @@ _LockAgent = Annotated[
     option(
         "--lock-agent",
         "on|off",
-        "Refuse an agent whose program has changed, instead of reporting it. "
-        "Default: as the file says; off in a new one.",
+        "Refuse an agent whose program has changed, instead of reporting the change. Default: as "
+        "the file says; off in a new file.",
     ),
 ]
 
@@ -221,7 +221,7 @@ def _changes(
 ) -> list[str]:
     lines = compare.compare(before.component, entries, plan).lines()
     lines += offers.changes(before.server, servers)
-    return lines or ["  the description of the components, not what they are or may do"]
+    return lines or ["  the description of the components, not their files or their rights"]
 
 
 def _line(entry: Entry) -> str:
@@ -245,10 +245,10 @@ def _head(parsed: Parsed, typed: Sequence[str], *, pinned: bool | None) -> list[
     beside = (("peer", options.peer), ("branch", options.branch))
     peers = [word for key, named in beside for one in named for word in ("-c", f"{key}.{one}")]
     return [
-        f"{LOCK_FILE}: which components may run, and what each may do at most.",
+        f"{LOCK_FILE}: which components may run, and the most rights of each.",
         f"Written by conductor {version()}; not to be edited by hand. Made, and made anew, by",
         f"    {shlex.join(['conductor', 'lock', *words, *peers, *components])}",
         "and obeyed by",
         f"    {shlex.join(['conductor', parsed.command, '--locked', *peers, *components])}",
-        'What is pinned and what is not: docs/configuration.md, "Locks".',
+        'docs/configuration.md, "Locks", lists the facts that a lock pins.',
     ]

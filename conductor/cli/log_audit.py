@@ -57,8 +57,8 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
 def altered(path: str, broken: BrokenChainError) -> int:
     """Says that somebody has altered the audit; the exit code."""
     report.error(
-        f"`{path}`: {broken}; only the lines before that are shown",
-        "keep the file as it is: the lines before that one are as they were written",
+        f"`{path}`: {broken}; only the lines before this line are shown",
+        "keep the file unchanged: the lines before this line are as they were written",
     )
     return EXIT_BROKEN
 

@@ -16,10 +16,10 @@ _UNKNOWN: Final = "(no record)"
 
 HELP: Final = paragraphs(
     "Show which agent, model and prompt made each line of a file.",
-    "The component `attribution` has kept that in the project. Lines that others have written or "
-    "changed since have no record. With exit code 1, the file has none at all. --notes writes the "
-    "same about the lines that the last commit has added, as a note of git on that commit: "
-    "`git notes --ref conductor show`.",
+    "The component `attribution` keeps this record in the project. Lines that others have written "
+    "or changed since have no record. Exit code 1 when the file has no record at all. --notes "
+    "writes the record of the lines of the last commit, as a note of git on this commit. `git "
+    "notes --ref conductor show` shows the note.",
 )
 EPILOG: Final = paragraphs(
     "Examples:", "  conductor log blame src/main.py", "  conductor log blame --notes"
@@ -52,7 +52,7 @@ def show(
         report.say_styled(*rows(found))
     if found.record is not None:
         return 0
-    hint = "only edits are kept that agents have made while `attribution` was in the chain"
+    hint = "conductor keeps only edits that agents have made while `attribution` was in the chain"
     report.error(f"`{file}` has no record", hint)
     return EXIT_NO_RECORD
 

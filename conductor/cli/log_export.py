@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from conductor.telemetry.recorded import Recorded
 
 HELP: Final = paragraphs(
-    "Turn a trace into spans: a picture for ui.perfetto.dev, or what a collector of OpenTelemetry "
-    "is sent.",
-    "A filter chooses turns: those with an event that it matches. Prompts and answers stay out "
-    "unless OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.",
+    "Turn a trace into spans: a picture for ui.perfetto.dev, or spans for a collector of "
+    "OpenTelemetry.",
+    "A filter chooses the turns with a matching event. Prompts and answers stay out unless "
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -42,7 +42,8 @@ def export(
         option(
             "--otlp",
             "URL|env",
-            "Send the spans to this collector; env: to the one that the variables OTEL_… name.",
+            "Send the spans to this collector; env: to the collector that the variables OTEL_… "
+            "name.",
         ),
     ] = None,
 ) -> int:
@@ -84,7 +85,10 @@ def _chosen(trace: turns.Reader, chosen: filters.Filter) -> set[int] | None:
         return None
     found = {row.turn for row in trace.matching(chosen)}
     if not found:
-        raise UsageError("no event matches the filter", "`conductor log show` shows what is there")
+        raise UsageError(
+            "no event matches the filter",
+            "`conductor log show` shows the turns of the trace",
+        )
     return found
 
 

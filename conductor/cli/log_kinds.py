@@ -12,9 +12,9 @@ from conductor.errors import UsageError
 from conductor.spec import untrusted_files
 
 HELP: Final = (
-    "Look at what is on record of a chain: the files that --trace and --audit write, and the ring "
-    "of a failure. The first line of a file says which kind it is. `blame` shows who made the "
-    "lines of a file of the project."
+    "Show the records of a chain: the files of --trace and --audit, and the ring of a failure. The "
+    "first line of a file names its kind. `blame` shows who made the lines of a file of the "
+    "project."
 )
 """Of the group of commands."""
 
@@ -31,7 +31,7 @@ TracePath = Annotated[str, _file("A file of --trace, or the ring of a failure.")
 AuditPath = Annotated[str, _file("A file of --audit.")]
 Wanted = Annotated[
     str,
-    argument("[FILTER]", "Which events are of interest (`conductor help filters`)."),
+    argument("[FILTER]", "The events to show (`conductor help filters`)."),
 ]
 
 
@@ -47,13 +47,13 @@ class Kind(NamedTuple):
     """A hint for such a command."""
 
 
-_ONLY_CHANGES: Final = "it holds the changes of components, and not all messages"
+_ONLY_CHANGES: Final = "the file holds the changes of components, and not all messages"
 _TRACE_SAYS_MORE: Final = "`--trace FILE` records all messages; `conductor log show` shows an audit"
 
 TRACE: Final = Kind(
     "a trace",
     r'\s*\{\s*"type"\s*:\s*"(request|response|notification|_conductor)"',
-    {"verify": "it is not sealed"},
+    {"verify": "the file is not sealed"},
     "`--audit FILE` writes files that can be verified",
 )
 """The file of a ring is a trace too, and so is the file of the reference conductor."""
@@ -62,7 +62,7 @@ AUDIT: Final = Kind(
     # Of a line that somebody has changed one of both is left.
     r'\{"seq":[0-9]+,|.*"prev":"[0-9a-f]{64}"',
     {
-        "stats": "it holds the changes of components, and no times",
+        "stats": "the file holds the changes of components, and no times",
         **dict.fromkeys(("view", "export", "replay"), _ONLY_CHANGES),
     },
     _TRACE_SAYS_MORE,
@@ -70,7 +70,7 @@ AUDIT: Final = Kind(
 EMPTY: Final = Kind(
     "an empty file",
     r"\Z",
-    dict.fromkeys(("stats", "view", "export", "replay"), "there is nothing in it"),
+    dict.fromkeys(("stats", "view", "export", "replay"), "the file is empty"),
     "name a file that --trace wrote",
 )
 UNKNOWN: Final = Kind("a file of another kind", "")

@@ -37,7 +37,7 @@ def write(folder: str) -> Note:
         commit = _git(top, "rev-parse", "--short=12", "--verify", "HEAD").decode().strip()
     except UsageError:
         raise UsageError(
-            f"`{visible_path(top)}` has no commit so far, and a note is of the last one",
+            f"`{visible_path(top)}` has no commit so far, and a note needs a commit",
             "commit first, as with `git commit`",
         ) from None
     named = _git(
@@ -49,7 +49,7 @@ def write(folder: str) -> Note:
     if not lines:
         raise ConductorError(
             f"no line that commit {commit} has added in {counted(len(files), 'file')} has a record",
-            "only edits are kept that agents have made while `attribution` was in the chain",
+            "conductor keeps only edits that agents have made while `attribution` was in the chain",
         )
     text = "\n".join(lines) + "\n"
     _git(top, "notes", "--ref", REF, "add", "-f", "-F", "-", "HEAD", given=text.encode())

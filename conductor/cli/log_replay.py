@@ -19,10 +19,11 @@ _LIMIT: Final = 10.0
 _CHAIN_LIMIT: Final = 60.0
 
 HELP: Final = paragraphs(
-    "Run a recorded chain again, client and agent played from the trace, and compare what both get "
-    "now. Services give the answers of the trace; no program runs that it names.",
-    "With COMPONENT, run that alone on what was recorded of it; with --agent, play the agent. Exit "
-    "code 1 when something differs.",
+    "Run a recorded chain again, and compare the messages that client and agent get now. Conductor "
+    "plays client and agent from the trace. Services give the answers of the trace. No program of "
+    "the trace runs.",
+    "With COMPONENT, only this component runs, on its recorded messages. With --agent, conductor "
+    "plays the agent. Exit code 1 when a message differs.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -35,7 +36,7 @@ EPILOG: Final = paragraphs(
 
 _Components = Annotated[
     list[str] | None,
-    argument("COMPONENT", "Recorded components, or changed builds of them; each runs by itself."),
+    argument("COMPONENT", "Recorded components, or new builds of them. Each component runs alone."),
 ]
 # Not in the table of options, which names parameters by their flags: `as` is a keyword.
 _Name = Annotated[
@@ -61,7 +62,7 @@ _Policy = Annotated[
     option(
         "--policy",
         "FILE",
-        "Run nothing: say what this managed policy would have refused of the chain.",
+        "Run nothing: show the parts of the chain that this managed policy would have refused.",
     ),
 ]
 _Diff = Annotated[bool, switch("--diff", "Show the differences, turn by turn.")]

@@ -70,7 +70,7 @@ class Run(NamedTuple):
             if turn.turn or not turn.same:  # messages of no turn are shown only if they differ
                 yield from _turn(turn, rows, show=show)
         if self.replayed.ended:
-            yield WRONG, f"it did not come to its end: {self.replayed.ended}"
+            yield WRONG, f"the replay did not come to its end: {self.replayed.ended}"
 
 
 def run(wanted: Wanted, *, show: bool, as_json: bool) -> int:
@@ -120,8 +120,7 @@ def _transcript(spec: Spec, path: str) -> Transcript:
 
     if not spec.sandboxed:
         raise UsageError(
-            f"`{spec.name}` is not sandboxed, and only what a guest gets and returns can become a "
-            "transcript",
+            f"`{spec.name}` is not sandboxed, and only a guest's lines can become a transcript",
             "leave out --output, and keep the trace itself as a scenario",
         )
     if os.path.exists(path):
@@ -160,7 +159,7 @@ def _complain(ran: Run, *, show: bool) -> None:
     different = sum(not turn.same for turn in ran.compared if turn.turn)
     count = sum(bool(turn.turn) for turn in ran.compared)
     turns = f"{different} of {counted(count, 'turn')}"
-    where = turns if different else "what belongs to no turn"
+    where = turns if different else "messages outside of turns"
     report.error(
         f"{where} {agrees(max(different, 1), 'differs', 'differ')} from the recording",
         "if you want the change, record the trace anew" if show else "--diff shows how",
@@ -179,8 +178,8 @@ def _notes(recording: Recording, chosen: Chosen, replayed: Replayed) -> Iterator
     yield from chosen.notes
     if recording.is_redacted and recording.content == "redacted":
         yield (
-            "secrets were taken out of the trace, and stay out, and what a component makes of them "
-            "is not compared; record with `-c trace-content=all` to replay them"
+            "the trace holds no secrets, so conductor does not compare a component's changes of "
+            "secrets; record with `-c trace-content=all` to replay secrets"
         )
     if recording.is_cut:
         yield "the trace is cut off: it is replayed up to there"

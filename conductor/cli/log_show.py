@@ -41,11 +41,12 @@ _ITEMS: Final = {"mcp", "answer", "refusal"}
 """Kinds of items that a component's answer to a request is shown as."""
 
 HELP: Final = paragraphs(
-    "Show what happened in a chain: who changed which message and how, what conductor refused.",
-    "Of a trace there is a block for each turn, with the time that each component took and what "
-    "the agent did; a filter chooses the turns with an event that it matches. Of an audit there is "
-    "a row for each record, and the filter chooses records. Exit code 1 if somebody has altered "
-    "the audit: only the lines before that are shown.",
+    "Show what happened in a chain: who changed which message and how, and the acts that conductor "
+    "refused.",
+    "A trace has a block for each turn, with the time of each component and the acts of the agent. "
+    "A filter chooses the turns with a matching event. An audit has a row for each record, and the "
+    "filter chooses records. Exit code 1 if somebody has altered the audit: then only the lines "
+    "before the change are shown.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -61,12 +62,18 @@ def show(
     wanted: Wanted = "",
     turn: Annotated[
         int | None,
-        option("--turn", "NUMBER", "Only this turn of a trace.", min=0),
+        option("--turn", "NUMBER", "Show only this turn of a trace.", min=0),
     ] = None,
-    all_: Annotated[bool, switch("--all", "Every edit and event, uncut, and where it is.")] = False,
+    all_: Annotated[
+        bool,
+        switch(
+            "--all",
+            "Show every edit and event, uncut, with its line.",
+        ),
+    ] = False,
     would: Annotated[
         bool,
-        switch("--would", "Only what was watched and not stopped, with counts by rule."),
+        switch("--would", "Show only acts that were watched and not stopped, with counts by rule."),
     ] = False,
     json_: Annotated[
         bool,

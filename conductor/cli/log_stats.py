@@ -20,8 +20,8 @@ from conductor.record.turns import reader as turns
 HELP: Final = paragraphs(
     "Show how long each component had messages, by method: median, 95th and 99th percentile, and "
     "the longest.",
-    "The time is its own: without what passed further down the chain. For the client it is the "
-    "time in which a person or the editor answered.",
+    "The time of a component is without the time of components further down the chain. The time of "
+    "the client is the time in which a person or the editor answered.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",

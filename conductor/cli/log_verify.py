@@ -18,8 +18,9 @@ EXIT_BROKEN: Final = 1
 
 HELP: Final = paragraphs(
     "Check that no line of an audit was altered, removed, added or moved.",
-    "Prints the first wrong line, with exit code 1. Lines cut off at the end leave no trace in "
-    "the file itself: compare the last hash with an earlier one, or give that with --head.",
+    "Prints the first wrong line, with exit code 1. A file alone does not show that lines were cut "
+    "off at its end. Compare the last hash with an earlier hash, or write the earlier hash after "
+    "--head.",
 )
 EPILOG: Final = "Example:\n\n  conductor log verify audit.jsonl"
 
@@ -64,9 +65,9 @@ def verify(
     if verdict.ok:
         return 0
     where = f"line {verdict.line} " if verdict.line is not None else ""
-    hint = "keep the file as it is: the lines before that one are as they were written"
+    hint = "keep the file unchanged: the lines before this line are as they were written"
     if verdict.line is None:
-        hint = "lines were cut off, or all of it was written anew: look for a copy"
+        hint = "somebody cut lines off, or wrote the whole file anew: look for a copy"
     report.error(f"`{file}`: {where}{verdict.problem}", hint)
     return EXIT_BROKEN
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from conductor.page.source import Source
 
 HELP: Final = paragraphs(
-    "Show a trace as a page: the conversation, what each component changed, how long each took.",
-    "The page is served on this machine alone, until Ctrl-C; only its whole address, with the "
-    "secret, opens it. With --output it becomes one file that opens without conductor, to send to "
+    "Show a trace as a page: the conversation, with the changes and the times of each component.",
+    "Only this machine can open the page, and only by its whole address, with the secret. Ctrl-C "
+    "ends the page. --output writes the page as one file that opens without conductor, to send to "
     "a colleague.",
 )
 EPILOG: Final = paragraphs(
@@ -41,7 +41,7 @@ Port = Annotated[
 
 def view(
     file: TracePath,
-    live: Annotated[bool, switch("--live", "Go on reading the file as it grows.")] = False,
+    live: Annotated[bool, switch("--live", "Show new events as the file grows.")] = False,
     output: Annotated[
         str | None,
         output_option("Write the page as one file."),

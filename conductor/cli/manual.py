@@ -129,7 +129,7 @@ def _option(parameter: Foreign, *, short: bool) -> Entry:
 # -- `conductor help` ------------------------------------------------------------------------------
 
 HELP_HELP: Final = paragraphs(
-    "Explain a command, or what commands share.",
+    "Explain a command, or a topic of several commands.",
     "`conductor help` lists the topics; `conductor help COMMAND` is `conductor COMMAND --help`.",
 )
 HELP_EPILOG: Final = paragraphs(
@@ -242,7 +242,7 @@ def _roff(text: str) -> str:
 
 COMPLETION_HELP: Final = paragraphs(
     "Print a script that completes command lines in a shell.",
-    "It knows commands, options and their values, bundled components and what may follow them.",
+    "The script knows commands, options and their values, bundled components and their options.",
 )
 COMPLETION_EPILOG: Final = paragraphs(
     "Add one of these to the shell's start-up file:",

@@ -11,8 +11,8 @@ from conductor.errors import UsageError
 from conductor.spec import trust
 
 HELP: Final = (
-    "Make the folder of a new component: a manifest, a small proxy, a transcript that tests it, "
-    "and what it takes to build it."
+    "Make the folder of a new component: a manifest, a small proxy, a transcript that tests the "
+    "proxy, and the files of its build."
 )
 EPILOG: Final = "Examples:\n\n  conductor new my-proxy\n\n  conductor new my-proxy --lang c"
 

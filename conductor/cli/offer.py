@@ -79,8 +79,7 @@ class Allowed(msgspec.Struct, frozen=True):
             asks = "+".join(lacking.wanted(spec)) or "nothing"
             raise UsageError(
                 f"`{spec.name}` does not ask for `{one_line(surplus[0])}`",
-                f"it asks for {one_line(asks, 1000)}; what it does not ask for you give it where a "
-                "chain names it",
+                f"it asks for {one_line(asks, 1000)}; give it other rights where a chain names it",
             )
 
     def part(self, wish: Sequence[str]) -> tuple[str, ...]:
@@ -92,7 +91,8 @@ class Allowed(msgspec.Struct, frozen=True):
 
 _PLAIN: Final = "install it? [y/N] "
 _ASKING: Final = (
-    "install it? [a] and allow this version what it asks for  [y] with the default rights  [N] no: "
+    "install it? [a] and allow this version all that it asks for  [y] with the default rights  [N] "
+    "no: "
 )
 _PROGRAM: Final = "install it, and let it run with all your rights? [y/N] "
 WARNING: Final = (

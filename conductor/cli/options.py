@@ -30,15 +30,15 @@ FLEET: Final = (
     _fleet(
         "--nats",
         Kind("URL", str, many=True),
-        "Where NATS is. May be repeated, or have commas, for the servers of a cluster.",
+        "Address of NATS. For a cluster the option may be repeated, or have commas.",
         _PARTS,
         default="nats://127.0.0.1:4222",
     ),
     _fleet(
         "--nats-creds",
         FILE,
-        "Credentials for NATS: the file (JWT and key) of this part of the fleet. A user and a "
-        "password stand in the variables CONDUCTOR_NATS_USER and CONDUCTOR_NATS_PASSWORD instead.",
+        "The file of credentials for NATS (JWT and key). The variables CONDUCTOR_NATS_USER and "
+        "CONDUCTOR_NATS_PASSWORD name a user and a password instead.",
         _PARTS,
     ),
     _fleet(
@@ -47,11 +47,15 @@ FLEET: Final = (
         "Authorities to trust at NATS: the file of their certificates, instead of the system's.",
         _PARTS,
     ),
+    _fleet("--nats-cert", FILE, "The certificate of this gateway or worker for NATS.", _PARTS),
     _fleet(
-        "--nats-cert", FILE, "The certificate for NATS: that of this part of the fleet.", _PARTS
+        "--nats-key",
+        FILE,
+        "The private key of the certificate for NATS.",
+        _PARTS,
+        needs=("nats-cert",),
     ),
-    _fleet("--nats-key", FILE, "The key of that certificate.", _PARTS, needs=("nats-cert",)),
-    _fleet("--nats-wait", SECONDS, "How long NATS may be away at first.", _PARTS, default="30"),
+    _fleet("--nats-wait", SECONDS, "How long to wait for NATS at first.", _PARTS, default="30"),
     _fleet(
         "--listen",
         Kind("ADDRESS", str, many=True),
@@ -61,50 +65,51 @@ FLEET: Final = (
     _fleet(
         "--pool",
         Kind("NAME", str),
-        "Its workers take the same rooms.",
+        "The pool of workers. All workers of a pool take the same rooms.",
         ("fleet gateway", "fleet worker"),
         default="main",
     ),
     _fleet(
         "--run-as",
         Kind("USER", str),
-        "The user that agents run as: they cannot read the worker's login. It needs root.",
+        "The user that runs the agents: this user cannot read the worker's login. This option "
+        "needs root.",
         ("fleet worker",),
     ),
     _fleet(
         "--bundle-key",
         Kind("FILE", str, many=True),
-        "Take bundles that are rolled out: chains and policy of the pool, if they are "
-        "signed with this public key (PEM). May be repeated: one of them.",
+        "Take bundles from rollouts: chains and policy of the pool. This public key (PEM) must "
+        "check their signature. May be repeated: one key must fit.",
         ("fleet worker",),
     ),
     _fleet(
         "--bundle",
         Kind("BUNDLE", str),
-        "Take this bundle: chains and policy, signed with the `--bundle-key`, instead of those "
-        "that are rolled out: oci://HOST/NAME@sha256:HEX, or a folder with an OCI layout.",
+        "Take this bundle: oci://HOST/NAME@sha256:HEX, or a folder with an OCI layout. The worker "
+        "ignores rollouts then. `--bundle-key` checks the signature.",
         ("fleet worker",),
         needs=("bundle-key",),
     ),
     _fleet(
         "--rooms",
         NUMBER,
-        "Rooms (principals) at once; a full worker takes no more.",
+        "The most rooms (principals); a full worker takes no more.",
         ("fleet worker",),
         default="1000",
     ),
     _fleet(
         "--journal",
         choice("off", "on", "required"),
-        "Keep a journal in JetStream: what passes at the client's end, without secrets. With "
-        "`required` no prompt begins while that lags.",
+        "Keep a journal in JetStream: the messages at the client's end, without secrets. With "
+        "`required` no prompt begins while the journal lags.",
         ("fleet worker",),
         default="off",
     ),
     _fleet(
         "--journal-days",
         DAYS,
-        "Days that a journal keeps; 0: for ever. For a new one only.",
+        "How many days a journal keeps; 0: for ever. Only for a new journal.",
         ("fleet worker",),
         default="30",
         needs=("journal",),
@@ -112,8 +117,7 @@ FLEET: Final = (
     _fleet(
         "--project-id",
         Kind("NAME", str),
-        "The project that values (`storage`) belong to: those of the scope `project`, on all "
-        "workers.",
+        "The project that owns values (`storage`) of the scope `project`, on all workers.",
         ("fleet worker",),
         default="the pool",
     ),
@@ -133,35 +137,37 @@ _DOCTOR: Final = (
     Option(
         "--show",
         SWITCH,
-        "With `--report`: print all of it first.",
+        "With `--report`: print the whole report first.",
         ("doctor",),
         needs=("report",),
     ),
     Option(
         "--with-content",
         SWITCH,
-        "With `--report`: leave in what the messages of the ring say.",
+        "With `--report`: leave in the content of the ring's messages.",
         ("doctor",),
         needs=("report",),
     ),
     Option(
         "--data",
         SWITCH,
-        "Show what conductor keeps here: where, how much, how old, when it goes by itself.",
+        "Show the data that conductor keeps here: place, size, age, and when conductor deletes it.",
         ("doctor",),
     ),
-    Option("--clean", Kind("KIND", str), "Delete what `--data` lists as KIND.", ("doctor",)),
+    Option(
+        "--clean", Kind("KIND", str), "Delete the data that `--data` lists as KIND.", ("doctor",)
+    ),
     Option(
         "--component",
         Kind("NAME", str),
-        "With `--clean values`: only those of this component.",
+        "With `--clean values`: only the values of this component.",
         ("doctor",),
         needs=("clean",),
     ),
     Option(
         "--older",
         Kind("AGE", str),
-        "With `--clean`: what is unused for so long: 12h, 7d, 4w.",
+        "With `--clean`: only data that was not used for this time: 12h, 7d, 4w.",
         ("doctor",),
         default="all",
         needs=("clean",),
@@ -169,7 +175,7 @@ _DOCTOR: Final = (
     Option(
         "--damaged",
         SWITCH,
-        "With `--clean values`: remove the file, which cannot be read.",
+        "With `--clean values`: remove a file that cannot be read.",
         ("doctor",),
         needs=("clean",),
     ),
@@ -179,31 +185,32 @@ _DOCTOR: Final = (
 _INSTALLING: Final = ("add", "update")
 
 _INSTALL: Final = (
-    Option(
-        "--yes -y", SWITCH, "Install without a question; it gets the default rights.", _INSTALLING
-    ),
+    Option("--yes -y", SWITCH, "Install without a question, with the default rights.", _INSTALLING),
     Option(
         "--allow-all",
         SWITCH,
-        "Install without a question, and allow this version all that it asks for.",
+        "Install without a question, with all rights that this version asks for.",
         _INSTALLING,
     ),
     Option(
-        "--trust", SWITCH, "Install a program too, which runs with all your rights.", _INSTALLING
+        "--trust",
+        SWITCH,
+        "Install a program too; a program runs with all your rights.",
+        _INSTALLING,
     ),
     Option(
         "--signer",
         Kind("IDENTITY", str),
-        "Who must have signed it: an address, or a workflow's URL.",
+        "The signer of the package: an address, or a workflow's URL.",
         _INSTALLING,
     ),
-    Option("--issuer", Kind("URL", str), "Who vouches for that identity.", _INSTALLING),
-    Option("--key", FILE, "The public key (PEM) that it must be signed with.", _INSTALLING),
-    Option("--trusted-root", FILE, "The root of a sigstore of one's own.", _INSTALLING),
+    Option("--issuer", Kind("URL", str), "The issuer that vouches for the signer.", _INSTALLING),
+    Option("--key", FILE, "The public key (PEM) that must check the signature.", _INSTALLING),
+    Option("--trusted-root", FILE, "The root of your own sigstore.", _INSTALLING),
     Option(
         "--any-signer",
         SWITCH,
-        "Take it although another signer signed the installed one.",
+        "Accept another signer than the signer of the installed version.",
         _INSTALLING,
     ),
 )
@@ -230,31 +237,32 @@ TABLE: Final = (
     Option(
         "--only",
         Kind("CHECK", str, many=True),
-        "Only this check, or only `scenarios`; may be repeated.",
+        "Run only this check, or only `scenarios`; may be repeated.",
         ("test",),
     ),
     Option(
         "--against",
         Kind("COMMAND", str),
-        "Check any agent instead; or a conductor, with `{agent}` for its agent.",
+        "Check this agent instead; or a conductor, with `{agent}` for its agent.",
         ("test",),
     ),
     Option(
         "--build",
         SWITCH,
-        "Build it first, by the command in its manifest, which is run with your rights in its "
-        "folder, without a shell. Records the digest of what came of it.",
+        "Build the component first, by the command in its manifest. The command runs with your "
+        "rights in the component's folder, without a shell. Conductor records the digest of the "
+        "build.",
         ("test",),
     ),
     Option("--timeout", SECONDS, "Time limit of each check.", ("test",), default="30"),
     Option(
         "--timeout",
         SECONDS,
-        "How long nothing may move in the chain.",
+        "How long the chain may stand still.",
         ("log replay",),
         default="60; with COMPONENT 10",
     ),
-    Option("--trace", FILE, "Write the new run to this file, as a trace.", ("log replay",)),
+    Option("--trace", FILE, "Write the new run to this file as a trace.", ("log replay",)),
     Option(
         "--agent",
         SWITCH,
@@ -271,8 +279,8 @@ TABLE: Final = (
     Option(
         "--output -o",
         FILE,
-        "Also write what the component gets and returns in the replay, as a transcript for "
-        "`conductor test`. Only of a sandboxed component.",
+        "Also write the component's lines in the replay as a transcript for `conductor test`. Only "
+        "for a sandboxed component.",
         ("log replay",),
     ),
     Option(

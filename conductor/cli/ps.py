@@ -16,11 +16,11 @@ from conductor.control.protocol import ChainState, ComponentState
 from conductor.errors import UsageError, one_line
 
 HELP: Final = paragraphs(
-    "Show the chains of yours that run: the process of each, what started it and where, and the "
-    "state of each component.",
-    "With `--watch` live: for how long each component had messages (median, 95th and 99th "
-    "percentile of the last five minutes), how many it sent and changed, what its process takes. "
-    "j and k choose a component, p pauses it and resumes it, q quits.",
+    "Show your running chains: the process of each chain, its starter and folder, and the state of "
+    "each component.",
+    "`--watch` shows for each component: how long it had messages (median, 95th and 99th "
+    "percentile of the last five minutes), how many it sent and changed, and the load of its "
+    "process. j and k choose a component, p pauses and resumes it, q quits.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -36,7 +36,7 @@ def ps(
     context: typer.Context,
     watch: Annotated[
         bool,
-        switch("--watch", "Show live what each component does; without a terminal once."),
+        switch("--watch", "Show the figures of each component live; without a terminal once."),
     ] = False,
     pid: Annotated[
         str | None,

@@ -12,9 +12,9 @@ from conductor.errors import one_line
 
 PAUSE_HELP: Final = paragraphs(
     "Pause one component of a running chain: every message goes past it until it is resumed.",
-    "It happens when nothing is open in the chain, so between two turns; meanwhile new prompts "
-    "wait. Ctrl-C gives up. MCP servers that the component offers still answer. The agent, and "
-    "what a managed policy requires, cannot be paused.",
+    "The pause begins between two turns, when no request is open in the chain; meanwhile new "
+    "prompts wait. Ctrl-C gives up. MCP servers of the component still answer. You cannot pause "
+    "the agent, or a component that a managed policy requires.",
 )
 PAUSE_EPILOG: Final = paragraphs(
     "Examples:", "  conductor ps pause datetime", "  conductor ps pause datetime --pid 4711"
@@ -24,8 +24,8 @@ RESUME_HELP: Final = paragraphs(
 )
 RESUME_EPILOG: Final = paragraphs("Example:", "  conductor ps resume datetime")
 RELOAD_HELP: Final = paragraphs(
-    "Reload a running chain: it gets the components that the configuration names by now, and "
-    "replaces those that stay by their new builds, all once nothing is open. The signal SIGHUP "
+    "Reload a running chain: the chain gets the components of its present configuration, and the "
+    "new builds of all components. The change waits until no request is open. The signal SIGHUP "
     "does the same.",
     "The log of the chain tells the result.",
 )

@@ -58,10 +58,10 @@ _Archive = Annotated[
         "Write the archive to this file, or as NAME-VERSION.tar.gz into a folder.",
     ),
 ]
-_DryRun = Annotated[bool, switch("--dry-run", "Send nothing: show what would be sent.")]
+_DryRun = Annotated[bool, switch("--dry-run", "Send nothing: show the files that would be sent.")]
 _Output = Annotated[
     str | None,
-    output_option("Also write what is sent into a new folder, as an OCI layout.", "FOLDER"),
+    output_option("Also write the sent files into a new folder, as an OCI layout.", "FOLDER"),
 ]
 _Sign = Annotated[
     str | None,
@@ -184,7 +184,8 @@ def _refuse_generated(manifest: Manifest) -> None:
         if _words(text) in generated:
             raise UsageError(
                 f"`{manifest.name}` still has the text of its template: {place} = `{text}`",
-                f"people decide by {MANIFEST}: say there what it does, and why it needs its rights",
+                f"people decide by {MANIFEST}: describe there the component's work, and give a "
+                "reason for each right",
             )
 
 

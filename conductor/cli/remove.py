@@ -13,8 +13,8 @@ from conductor.spec import installed, syntax
 from conductor.spec.config.model import Config
 
 HELP: Final = paragraphs(
-    "Remove installed components, and what you agreed to about them.",
-    "A chain that runs keeps what it has until it ends.",
+    "Remove installed components, and your agreements about them.",
+    "A running chain keeps its components until it ends.",
 )
 EPILOG: Final = "Example:\n\n  conductor remove weather"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from conductor.serve.settings import Settings
 
 HELP: Final = paragraphs(
-    "Serve chains to many clients at addresses: editors elsewhere, other windows, pages.",
+    "Serve chains to many clients at addresses: editors on other machines, other windows, pages.",
     "The chain of COMPONENT… is at /acp, as `conductor agent` would run it; each `--chain NAME` at "
     "/acp/NAME. Options of the chains stand in conductor.toml, those here and more in its "
     "`[serve]`, or in `-c KEY=VALUE`. "

@@ -24,8 +24,8 @@ from conductor.transports.process_groups import adopt_orphans, end_strays
 HELP: Final = paragraphs(
     "Put a chain among the agents of an editor, or in front of an agent that is there (--wrap). "
     "Without EDITOR, list the editors.",
-    "Conductor starts the chain as the editor will, and changes nothing unless it answers. What is "
-    "in the file stays as it is, with its comments.",
+    "Conductor starts the chain as the editor will, and changes the file only if the chain "
+    "answers. Other entries of the file stay unchanged, with their comments.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",

@@ -38,11 +38,12 @@ def _component() -> Page:
     )
     return Page(
         "",
-        "A chain is a list of components, from the editor's side on. The last one is the agent.",
+        "A chain is a list of components, from the editor's side on. The last component is the "
+        "agent.",
         (
             Section("How to write a COMPONENT", _bare(WRITTEN)),
             Section(
-                "Options of one component follow it after a comma",
+                "Options of a component, after a comma",
                 entries(options_),
             ),
         ),
@@ -58,9 +59,9 @@ def _component() -> Page:
 def _sources() -> Page:
     return Page(
         "",
-        "Where `conductor add` takes a component from. What is behind a source may change, so a "
-        "URL has a digest and a git address a commit; of a tag conductor keeps the digest it has "
-        "now.",
+        "Where `conductor add` takes a component from. The files at a source may change, so a URL "
+        "needs a digest, and a git address needs a commit. For a tag conductor keeps its present "
+        "digest.",
         (Section("How to write a SOURCE", _bare(sources.WRITTEN)),),
         paragraphs("Examples:", "  conductor add ./weather.wasm", "  conductor list --available"),
     )
@@ -86,10 +87,11 @@ def _options() -> Page:
     ]
     return Page(
         "",
-        "Options of the commands that run a chain; they come before the components. A key is set "
-        "by `-c KEY=VALUE`, in `[options]` of conductor.toml, or by a variable: `-c ring=none`, "
-        '`ring = "none"`, CONDUCTOR_RING=none. Flags are keys too, unless they are about one run: '
-        "`-c locked=false`. Other tables have dots: `-c components.weather.config.city=Rome`.",
+        "Options of the commands that run a chain. Flags and `-c` come before the components. Set "
+        "a key by `-c KEY=VALUE`, in `[options]` of conductor.toml, or by a variable: `-c "
+        'ring=none`, `ring = "none"`, CONDUCTOR_RING=none. Flags are keys too, unless they are '
+        "about one run: `-c locked=false`. Keys of other tables have dots: `-c "
+        "components.weather.config.city=Rome`.",
         tuple(sections),
         "Examples:\n\n"
         "  conductor exec -c trace=t.jsons -c trace-content=all demo -p hi\n\n"
@@ -137,10 +139,11 @@ def _rights() -> Page:
     denied = entries((name, f"{_listed(of)}.") for name, of in words.FORBIDDING.items())
     return Page(
         "",
-        "What a component may do. `only=` is the whole list, `allow=` adds to it, and `deny=` "
-        "takes away and wins: a word, each that includes it, a verb with all its words, a set with "
-        "its members. `change` and `answer` include `see`. A program has the machine anyway, so it "
-        "needs no word for that. `conductor help rights WORD` explains one.",
+        "The rights of a component. `only=` is the whole list, `allow=` adds words, and `deny=` "
+        "takes words away and wins. `deny=` with a word denies also each word that includes it. "
+        "With a verb or a set `deny=` denies all its words. `change` and `answer` include `see`. A "
+        "program can use the machine anyway, so it needs no words for the machine. `conductor help "
+        "rights WORD` explains a word.",
         (
             Section("Sets", sets),
             Section("Sets for deny=", denied),
@@ -197,7 +200,7 @@ def _limits() -> Page:
         rows.append((word, f"{limit.bounds}; beyond: {limit.beyond}. Default: {default}."))
     return Page(
         "",
-        "What one component may cost.",
+        "The most that one component may cost.",
         (Section("limit.NAME=NUMBER", entries(rows)),),
         "Example:\n\n  conductor exec ./proxy.wasm,memory=16MiB,limit.timers=4 demo -p hello",
     )
@@ -213,7 +216,7 @@ def _filters() -> Page:
                 "Terms",
                 entries((f"~{name} {t.value}".rstrip(), f"{t.what}.") for name, t in TERMS.items()),
             ),
-            Section("How they are put together", _bare(TOGETHER)),
+            Section("How to combine terms", _bare(TOGETHER)),
         ),
         paragraphs(
             "Examples:",
@@ -256,9 +259,9 @@ def _exit_codes() -> Page:
 TOPICS: Final[dict[str, Topic]] = {
     "component": Topic("How to write a component, and all its options.", _component),
     "sources": Topic("How to write a source of `conductor add`.", _sources),
-    "options": Topic("All that `-c` and conductor.toml can set for a chain.", _options),
-    "rights": Topic("The words for what a component may do.", _rights),
-    "limits": Topic("What a component may cost.", _limits),
+    "options": Topic("All options of a chain, for `-c` and conductor.toml.", _options),
+    "rights": Topic("The rights of a component.", _rights),
+    "limits": Topic("The limits of a component.", _limits),
     "filters": Topic("How to choose events of a trace or an audit.", _filters),
     "commands": Topic("All commands, below their headings.", _commands),
     "exit-codes": Topic("The exit codes.", _exit_codes),

@@ -20,9 +20,9 @@ from conductor.spec.plan import alone
 from conductor.spec.trust import Agreement, Trust
 
 HELP: Final = paragraphs(
-    "Trust a folder: its components get what they ask for, programs among them may run, and its "
-    f"`{paths.CONFIG}` counts as it is now. Or trust one component, in this version.",
-    "Chains that run follow at once, also where you trust something no longer (`--remove`).",
+    "Trust a folder: its components get the rights that they ask for, its programs may run, and "
+    f"its present `{paths.CONFIG}` counts. Or trust one component, in this version.",
+    "Running chains follow at once, also when you end the trust (`--remove`).",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -46,7 +46,7 @@ def trust_(
         bool,
         switch(
             "--list",
-            "List what you trust: folders, project files, components with their rights, MCP "
+            "List all that you trust: folders, project files, components with their rights, MCP "
             "servers with their tools.",
         ),
     ] = False,
@@ -62,7 +62,7 @@ def trust_(
         raise UsageError("`--json` is for `conductor trust --list`", "leave it out")
     if what is None:
         raise UsageError(
-            "`conductor trust` needs a PATH", "`conductor trust --list` shows what you trust"
+            "`conductor trust` needs a PATH", "`conductor trust --list` lists all that you trust"
         )
     return _remove(what) if removed else _add(what)
 
@@ -135,8 +135,8 @@ def _remove(what: str) -> int:
         known = [*held.folders, *held.files, *(each.name for each in held.agreed.values())]
         known += [name for each in tools.STORE.load().kept.values() for name in each.servers]
         other = (
-            "`conductor trust --list` shows what you trust; what you allowed until a conductor "
-            "ends is allowed no longer"
+            "`conductor trust --list` lists all that you trust; a right that you allowed until a "
+            "conductor ends has ended"
         )
         hint = did_you_mean(what, known, other)
         raise UsageError(f"nothing that you trust is called `{visible_path(what)}`", hint)

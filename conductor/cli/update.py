@@ -21,8 +21,8 @@ from conductor.spec.lock import compare
 from conductor.spec.plan import alone
 
 HELP: Final = paragraphs(
-    "Look for newer versions of installed components where they came from: a tag, a catalogue, a "
-    "package, a file or folder that has changed. Show what they change, and ask.",
+    "Look for newer versions of installed components at their sources: a tag, a catalogue, a "
+    "package, or a changed file or folder. Show the changes of each newer version, and ask.",
     "A source with a digest, a commit or an exact version has nothing newer: `conductor add` with "
     "another one replaces it.",
     "Exit code 1 if something could not be updated; with --check, if there is something newer.",
@@ -36,7 +36,7 @@ def update(
         list[str] | None,
         argument("NAME", "Which to update. Default: all that is installed."),
     ] = None,
-    check: Annotated[bool, switch("--check", "Show what is newer, and install nothing.")] = False,
+    check: Annotated[bool, switch("--check", "Show newer versions, and install nothing.")] = False,
     **given: Any,
 ) -> int:
     """Updates components."""

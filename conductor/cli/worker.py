@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from conductor.transports.remote.address import Address
 
 HELP: Final = paragraphs(
-    "Run chains of a fleet on this machine; gateways (`conductor fleet gateway`) bring clients.",
-    "All that one principal has runs on one worker; when that is lost, another takes it over. "
-    "SIGTERM, and `conductor fleet drain`, let running turns end.",
+    "Run chains of a fleet on this machine; gateways (`conductor fleet gateway`) bring the "
+    "clients.",
+    "One worker runs all chains of a principal. When that worker is lost, another worker takes "
+    "over. SIGTERM and `conductor fleet drain` let running turns end.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
@@ -84,8 +85,8 @@ def _warn_of_files(where: Place) -> None:
     options = {"--nats-creds": where.creds, "--nats-key": where.key}
     if named := [f"`{option} {file}`" for option, file in options.items() if file]:
         report.write(
-            f"agents run as the user of this worker, and can read {' and '.join(named)}\n"
-            "  hint: `--run-as USER` starts agents as another user; the worker has to be root",
+            f"agents run as the user of this worker, and can read {' and '.join(named)}\n  hint: "
+            "`--run-as USER` starts agents as another user; the worker must run as root",
             word="warning",
         )
 

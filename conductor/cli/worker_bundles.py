@@ -34,7 +34,7 @@ class Bundles:
         if bundle and not (self._where.is_folder or self._where.digest):
             raise UsageError(
                 f"`--bundle {bundle}` does not say which bundle it is: a tag may move",
-                "`conductor fleet check` of it shows its reference with `@sha256:`; name that",
+                "`conductor fleet check` shows the reference with `@sha256:`; write this reference",
             )
         self._folder = ""
         self._before = self._folder, managed.brought()
@@ -55,7 +55,7 @@ class Bundles:
             if not word.startswith("serve."):
                 raise UsageError(
                     f"`-c {word.partition('=')[0]}`: a bundle says how its chains run",
-                    "leave it out; `-c serve.KEY=VALUE` sets what the worker does",
+                    "leave it out; `-c serve.KEY=VALUE` sets options of the worker",
                 )
         return cls(bundle, keys, values)
 

@@ -450,7 +450,9 @@ def test_remove_takes_what_is_damaged(here: Here) -> None:
     # Nobody knows any more which version that was, nor who signed it.
     here.do("add", "./weather", "--yes").assert_error(2, "would become older", "remove weather")
     assert here.do("remove", "weather").code == 0
-    assert here.do("list").out.startswith("nothing is installed: `conductor add SOURCE`; ")
+    assert here.do("list").out.startswith(
+        "nothing is installed: `conductor add SOURCE` installs a component; "
+    )
     assert sorted(path.name for path in store.iterdir()) == ["lock", "receipts"]
 
 

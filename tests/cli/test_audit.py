@@ -211,9 +211,9 @@ def test_a_record_cut_at_its_end_is_found_by_its_head(tmp_path: Path) -> None:
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(lines[:2]))
     assert conductor("log", "verify", str(file)).code == 0
-    conductor("log", "verify", "--head", head, str(file)).assert_error(1, head, "cut off")
+    conductor("log", "verify", "--head", head, str(file)).assert_error(1, head, "cut lines off")
     file.write_text("")
-    conductor("log", "verify", str(file)).assert_error(1, "holds no record", "cut off")
+    conductor("log", "verify", str(file)).assert_error(1, "holds no record", "cut lines off")
 
 
 def test_what_is_no_audit_file(tmp_path: Path) -> None:

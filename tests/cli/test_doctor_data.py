@@ -175,7 +175,7 @@ def test_bundles_that_no_worker_uses(home: Path) -> None:
         (["--older", "7d"], "`--older` means nothing without `--clean`"),
         (["--data", "--damaged"], "`--damaged` means nothing without `--clean`"),
         (["--clean", "logs", "--show"], "`--show` means nothing without `--report`"),
-        (["--report", "--json"], "is a text, and not `--json`"),
+        (["--report", "--json"], "a report is a text: `--report` has no `--json`"),
         (["--yes"], "`--yes` means nothing without `--report` or `--clean`"),
         (["--report", "--data"], "are several questions"),
     ],

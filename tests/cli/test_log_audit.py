@@ -178,7 +178,7 @@ def test_the_account_is_of_what_is_as_it_was_written(
     removed = "".join(lines[:at] + lines[at + 1 :])
     file.write_text(altered)
     ran = conductor("log", "show", str(file))
-    ran.assert_error(1, f"line {at + 1}", "only the lines before that")
+    ran.assert_error(1, f"line {at + 1}", "only the lines before this line")
     assert "datetime added" not in ran.out
     assert "proxy datetime" in ran.out
     assert "unbroken" not in ran.out

@@ -52,12 +52,12 @@ AUDIT: Final = {"verify", "show"}
 TRACE: Final = COMMANDS.keys() - {"verify"}
 
 FILES: Final = {
-    "a trace of ours": (lines(HEADER, PROMPT, ANSWER), TRACE, "it is not sealed"),
-    "one of the reference": (lines(PROMPT, ANSWER), TRACE, "it is not sealed"),
-    "one spelled with space": (b" " + lines(PROMPT, ANSWER), TRACE, "it is not sealed"),
-    "a ring": (lines(RING, PROMPT, ANSWER), TRACE, "it is not sealed"),
-    "an audit": (RECORD, AUDIT, "it holds the changes of components"),
-    "a fleet's journal": (JOURNAL, TRACE, "it is not sealed"),
+    "a trace of ours": (lines(HEADER, PROMPT, ANSWER), TRACE, "the file is not sealed"),
+    "one of the reference": (lines(PROMPT, ANSWER), TRACE, "the file is not sealed"),
+    "one spelled with space": (b" " + lines(PROMPT, ANSWER), TRACE, "the file is not sealed"),
+    "a ring": (lines(RING, PROMPT, ANSWER), TRACE, "the file is not sealed"),
+    "an audit": (RECORD, AUDIT, "the file holds the changes of components"),
+    "a fleet's journal": (JOURNAL, TRACE, "the file is not sealed"),
     "a log": (b"2026-03-01T12:00:00.000Z agent demo: ready\n", set(), "a log file"),
     "a log as JSON": (
         b'{"ts":"2026-03-01T12:00:00.000Z","level":"info","component":"p","text":"x"}\n',
@@ -127,7 +127,7 @@ def test_an_audit_is_one_whichever_byte_is_changed(
         assert main(["log", command, str(path)]) == 1
         said = capsys.readouterr().err
         assert "line 1" in said
-        assert "keep the file as it is" in said
+        assert "keep the file unchanged" in said
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -160,7 +160,7 @@ def test_an_audit_that_was_altered_is_shown_as_far_as_it_goes(tmp_path: Path) ->
     *before, last = file.read_text().splitlines(keepends=True)
     file.write_text("".join([*before, last.replace("{", '{"x":1,', 1)]))
     told = conductor("log", "show", "--would", str(file))
-    told.assert_error(1, "only the lines before that are shown")
+    told.assert_error(1, "only the lines before this line are shown")
     assert "redact would change" in told.out
 
 

@@ -164,7 +164,7 @@ def test_nats_that_is_away_at_the_start_is_named(rig: Rig, part: str) -> None:
 
 def test_a_wrong_word_is_explained(rig: Rig, fleet: Fleet) -> None:
     assert "there is no worker `nobody`" in fleet.command("drain", "nobody").err
-    assert "no gateway and no worker is there" in fleet.command("status").err
+    assert "no gateway and no worker is running" in fleet.command("status").err
     worker = rig.run("fleet", "worker", "--nats", fleet.nats)
     assert worker.exit_code() == 2
     assert "needs a COMPONENT" in worker.stderr
