@@ -38,6 +38,13 @@ _BARE: Final = ("conductor", "wasm_host")
 """Packages whose modules and functions are kept without docstrings: nobody asks for these. Modules
 of others may show their docstrings, or write some anew from those of other modules."""
 
+_ANNOTATED: Final = "conductor.cli"
+"""The package whose functions keep their annotations: typer reads these."""
+
+_ANNOTATIONS: Final = 4
+_CLOSURE: Final = 8
+"""Bits of MAKE_FUNCTION: the function has annotations, and variables of another function."""
+
 _MOST_UNITS: Final = 8
 """Code units, of two bytes, that an entry of a table of lines covers."""
 _NO_COLUMNS: Final = 0x80 | 13 << 3
@@ -185,7 +192,7 @@ class CodeCache:
             inside = any(source.startswith(f"{folder}/") for folder in self._path if folder)
             if state is not None and inside and (code := loader.get_code(name)) is not None:
                 if name.partition(".")[0] in _BARE:
-                    code = small(code)
+                    code = small(code, annotated=name.startswith(_ANNOTATED))
                 new[name] = source, state, marshal.dumps(code)
         return new
 
@@ -238,18 +245,31 @@ def _whole(hashed: bytes) -> bytes:
     return data
 
 
-def small(code: CodeType) -> CodeType:
+def small(code: CodeType, *, annotated: bool) -> CodeType:
     """The code of a module, where functions have no docstrings, and instructions have lines but no
-    columns: a traceback has no carets then. Both take a tenth of a program's memory. A docstring is
-    the first constant of a function. No instruction loads the docstring, unless the function also
-    uses the same text: then the text stays."""
-    from opcode import hasconst
+    columns: a traceback has no carets then. Both take a tenth of a program's memory.
 
-    consts = [small(const) if isinstance(const, type(code)) else const for const in code.co_consts]
-    steps = zip(code.co_code[::2], code.co_code[1::2], strict=True)
-    loads_first = any(at == 0 and step in hasconst for step, at in steps)
-    if consts and isinstance(consts[0], str) and not loads_first:
+    A docstring is the first constant of a function. No instruction loads the docstring, unless the
+    function also uses the same text: then the text stays. Unless they are to stay (`annotated`),
+    annotations go too: in Python 3.11 and 3.12 one instruction loads them before the function's
+    code. A function with variables of another, or with far constants, keeps its annotations.
+    """
+    from opcode import hasconst, opmap
+
+    consts = [
+        small(const, annotated=annotated) if isinstance(const, type(code)) else const
+        for const in code.co_consts
+    ]
+    steps = list(zip(code.co_code[::2], code.co_code[1::2], strict=True))
+    loaded = [at for step, at in steps if step in hasconst]
+    if consts and isinstance(consts[0], str) and 0 not in loaded:
         consts[0] = None
+    if not annotated:
+        makes, loads = opmap["MAKE_FUNCTION"], opmap["LOAD_CONST"]
+        for (step, at), (then, _), (last, parts) in zip(steps, steps[1:], steps[2:], strict=False):
+            sequence = step, then, last, parts & (_ANNOTATIONS | _CLOSURE)
+            if sequence == (loads, loads, makes, _ANNOTATIONS) and loaded.count(at) == 1:
+                consts[at] = ()
     return code.replace(co_consts=tuple(consts), co_linetable=_lines(code))
 
 

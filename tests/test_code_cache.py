@@ -276,14 +276,15 @@ def test_functions_of_others_keep_their_docstrings(place: Place) -> None:
     asks = (
         "import late, json.decoder; from conductor import cli; "
         "print(json.dumps([late.told.__doc__, late.both(), "
-        "json.decoder.JSONDecoder.decode.__doc__, cli.main.__doc__, cli.__doc__]))"
+        "json.decoder.JSONDecoder.decode.__doc__, cli.main.__annotations__, "
+        "cli.main.__doc__, cli.__doc__]))"
     )
     program = place.program.read_text()
     place.program.write_text(f"{program.partition('import importlib')[0]}{asks}\ncache.keep()\n")
     first, second = place.run(), place.run()
     assert first[:2] == second[:2] == ["Said.", "Same."]
     assert all(first[2:])
-    assert second[2:] == [first[2], None, None]
+    assert second[2:] == [*first[2:4], None, None]
 
 
 def test_code_of_ours_keeps_the_line_of_each_instruction() -> None:
@@ -297,10 +298,32 @@ def test_code_of_ours_keeps_the_line_of_each_instruction() -> None:
             if isinstance(const, CodeType):
                 yield from lines(const)
 
-    code = compile(source + far, "ours.py", "exec")
-    small = code_cache.small(code)
+    code = compile(source + far, "ours.py", "exec", dont_inherit=True)
+    small = code_cache.small(code, annotated=False)
     assert list(lines(small)) == list(lines(code))
     assert len(small.co_linetable) < len(code.co_linetable)
+
+
+def test_functions_of_ours_work_without_their_annotations() -> None:
+    text = (
+        "from __future__ import annotations\n"
+        "pair = ('a', 'str', 'return', 'None')\n"
+        "def plain(a: str) -> None: pass\n"
+        "def more(b: int, *, c: tuple[str, ...] = ()) -> list[int]: return [b, *c]\n"
+        "def outer(d: int) -> object:\n"
+        "    def inner(e: int) -> int: return d + e\n"
+        "    return inner\n"
+    )
+    code = compile(text, "ours.py", "exec", dont_inherit=True)
+    made: dict[str, Any] = {}
+    exec(code_cache.small(code, annotated=False), made)  # noqa: S102
+    assert made["pair"] == ("a", "str", "return", "None")
+    assert made["more"](1, c=(2,)) == [1, 2]
+    assert made["outer"](1)(2) == 3
+    assert made["more"].__annotations__ == {} or sys.version_info >= (3, 13)
+    kept: dict[str, Any] = {}
+    exec(code_cache.small(code, annotated=True), kept)  # noqa: S102
+    assert kept["plain"].__annotations__ == {"a": "str", "return": "None"}
 
 
 def test_modules_of_email_are_loaded_beside_kept_ones(place: Place) -> None:
