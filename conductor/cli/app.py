@@ -8,6 +8,7 @@ Commands return the exit code.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -23,6 +24,8 @@ from conductor.spec.option_table import given_twice
 from conductor.version import version
 
 _EXPLAIN_OTHERS: Final = ("help", "completion")
+_SHORT: Final = re.compile(r"-\w=")
+"""The beginning of a word that is a short option with its value."""
 _NONE: Final = ("--version", "-V")
 """Words that need no command."""
 _HELP: Final = "Runs proxies between an editor and its AI agent, untrusted proxies in a sandbox."
@@ -57,6 +60,9 @@ class _Command(TyperCommand):
         manual.show(self, ctx)
 
     def parse_args(self, ctx: usage.Foreign, args: list[str]) -> list[str]:
+        # The parser would take `=x` for the value of `-o=x`.
+        parted = (word.split("=", 1) if _SHORT.match(word) else [word] for word in args)
+        args = [part for parts in parted for part in parts]
         # The parser keeps the last value of an option, and would drop the others in silence.
         for option, times in Counter(self.make_parser(ctx).parse_args([*args])[2]).items():
             may_repeat = option.multiple or getattr(option, "is_flag", False)

@@ -218,11 +218,6 @@ def named(name: str) -> Kind:
     raise UsageError(f"nothing that is kept is called `{name}`", f"it is one of: {names}")
 
 
-def reason(error: OSError | sqlite3.Error) -> str:
-    """Why a kind cannot be read or deleted, for people."""
-    return getattr(error, "strerror", None) or str(error)
-
-
 def failed(kind: Kind, error: OSError | sqlite3.Error) -> ConductorError:
     """The error for a kind that cannot be read or deleted."""
     place = kind.place()
@@ -231,4 +226,4 @@ def failed(kind: Kind, error: OSError | sqlite3.Error) -> ConductorError:
         hint = f"`conductor doctor --clean {kind.name} --damaged` removes the whole file"
         if "locked" in str(error):
             hint = "a chain is writing there; try again"
-    return ConductorError(f"{kind.what}: {place}: {reason(error)}", hint)
+    return ConductorError(f"{kind.what}: {place}: {private_files.reason(error)}", hint)

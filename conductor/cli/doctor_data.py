@@ -9,9 +9,10 @@ import time
 from typing import Any, Final
 
 from conductor.cli import pages, report
-from conductor.cli.data_kinds import KINDS, Item, Kind, failed, named, reason
+from conductor.cli.data_kinds import KINDS, Item, Kind, failed, named
 from conductor.errors import ConductorError, UsageError, agrees, counted, one_line, visible_path
 from conductor.spec.limits import size_in_words
+from conductor.spec.private_files import reason
 
 _UNITS: Final = {"m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 

@@ -119,7 +119,7 @@ def words(arguments: list[str]) -> Words | None:
             found.typed.append(word)
             continue
         row = rows.get(flag)
-        if row is None or (equals and (row.kind.read is None or not flag.startswith("--"))):
+        if row is None or (equals and row.kind.read is None):
             return None
         if row.kind.read is None:
             found.values[row.name] = True

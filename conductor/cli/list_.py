@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -141,7 +140,6 @@ def _row(each: Receipt | Damaged) -> Row:
         (spec,) = plan.components
         kind = spec.kind
         wants = _wants(plan)
-    moment = datetime.datetime.fromtimestamp(each.since).astimezone()
     return Row(
         name=each.name,
         version=each.release,
@@ -149,7 +147,7 @@ def _row(each: Receipt | Damaged) -> Row:
         source=each.source,
         sha256=each.content,
         signer=str(each.signer) if each.signer is not None else "",
-        since=moment.isoformat(sep=" ", timespec="minutes"),
+        since=pages.moment(each.since),
         wants=wants,
         problem=problem,
     )

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.cli import consent, inspect_card, report
+from conductor.cli import consent, inspect_card, readiness, report
 from conductor.core.policy import words
 from conductor.errors import ConductorError, UsageError, hint_of, one_line, visible_path
 from conductor.packages import install, signatures, store
@@ -251,12 +251,8 @@ def agree(spec: Spec, allowed: Allowed, again: str) -> None:
 
 def prepare(spec: Spec) -> None:
     """Compiles the module of an installed component, so that its first chain starts at once."""
-
-    def begun(_: Spec) -> None:
-        report.write(f"compiling `{spec.name}`, once: chains start faster then", dim=True)
-
     try:
-        compiled.compile_ahead([spec], begun=begun)
+        compiled.compile_ahead([spec], begun=readiness.begun)
     except ConductorError as error:
         report.write(f"`{spec.name}` is not compiled yet: {error.text}", word="warning")
 

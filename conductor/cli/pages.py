@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import shutil
 import textwrap
@@ -60,6 +61,12 @@ def gist(text: str) -> str:
     """The first sentence without its full stop, up to a colon or semicolon."""
     first = _SENTENCE.split(" ".join(text.split()), maxsplit=1)[0]
     return _PAUSE.split(first, maxsplit=1)[0].rstrip(".")
+
+
+def moment(since: int) -> str:
+    """A Unix time as a person reads it here."""
+    here = datetime.datetime.fromtimestamp(since).astimezone()
+    return here.isoformat(sep=" ", timespec="minutes")
 
 
 def columns() -> int:

@@ -34,9 +34,10 @@ def check(parsed: Parsed, warn: Warn = lambda name, text: None) -> list[Spec]:
     for spec in plan.components:
         if spec.attribute:
             in_process.load(spec)
-    compiled.compile_ahead(plan.components, plan.options.cache or "", begun=_begun)
+    compiled.compile_ahead(plan.components, plan.options.cache or "", begun=begun)
     return [*plan.components]
 
 
-def _begun(spec: Spec) -> None:
+def begun(spec: Spec) -> None:
+    """Says that the module of a component is being compiled."""
     report.write(f"compiling `{spec.name}`, once: its chains start faster then", dim=True)

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from conductor.cli import config_show, doctor, doctor_data, pages
-from conductor.cli.data_kinds import KINDS, reason
+from conductor.cli.data_kinds import KINDS
 from conductor.errors import ConductorError, hide, visible, without_shapes
 from conductor.packages import store
 from conductor.packages.store import Damaged
 from conductor.spec import paths, retention
+from conductor.spec.private_files import reason
 from conductor.spec.redaction import clean_text, is_secret, redacted
 from conductor.version import version
 

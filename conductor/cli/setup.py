@@ -202,7 +202,7 @@ def _say_how(request: Request) -> int:
 
 def _prepare(words: list[str], rest: list[str], folder: str, *, wrapped: bool) -> None:
     """Finds the components, and compiles their modules. Raises `ConductorError`."""
-    from conductor.cli import consent
+    from conductor.cli import consent, readiness
     from conductor.run import compiled
     from conductor.spec import gates
     from conductor.spec.parsed import assemble, layered, planned
@@ -215,10 +215,7 @@ def _prepare(words: list[str], rest: list[str], folder: str, *, wrapped: bool) -
     if not wrapped:
         gates.refuse_end(made.components)
     consent.say_lacking(made)
-    compiled.compile_ahead(
-        made.components,
-        begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info"),
-    )
+    compiled.compile_ahead(made.components, begun=readiness.begun)
 
 
 def _write(request: Request) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
-from conductor.cli import consent, report
+from conductor.cli import consent, pages, report
 from conductor.cli.typer_options import Json, argument, paragraphs, switch
 from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import paths, tools, trust
@@ -17,7 +16,7 @@ from conductor.spec.config import reading
 from conductor.spec.consent.question import named
 from conductor.spec.digests import short
 from conductor.spec.plan import alone
-from conductor.spec.trust import Agreement, Trust
+from conductor.spec.trust import Trust
 
 HELP: Final = paragraphs(
     "Trust a folder: its components get the rights that they ask for, its programs may run, and "
@@ -202,17 +201,17 @@ def _list(*, as_json: bool) -> int:
 
 def _rows(held: Trust) -> Iterator[Shown]:
     for path, folder in sorted(held.folders.items()):
-        yield Shown("own folder" if folder.own else "folder", path, _when(folder.since))
+        yield Shown("own folder" if folder.own else "folder", path, pages.moment(folder.since))
     for path, file in sorted(held.files.items()):
-        yield Shown("file", path, _when(file.since), sha256=file.sha256)
+        yield Shown("file", path, pages.moment(file.since), sha256=file.sha256)
     for agreed in sorted(held.agreed.values(), key=lambda each: (each.place, each.since)):
         yield Shown(
             "component",
             agreed.place,
-            _when(agreed.since),
+            pages.moment(agreed.since),
             agreed.name,
             agreed.sha256,
-            list(_rights(agreed)),
+            list(agreed.rights),
         )
 
 
@@ -220,16 +219,8 @@ def _servers() -> Iterator[Shown]:
     """The MCP servers whose tools are kept."""
     kept = tools.STORE.load().kept.values()
     for each in sorted(kept, key=lambda each: each.place):
+        since = pages.moment(each.since)
         place = each.place or each.owner or "the editor"
         for name, offer in sorted(each.servers.items()):
             names, look = {kind: list(held) for kind, held in offer.items()}, tools.look(offer)
-            yield Shown(_SERVER, place, _when(each.since), name, offers=names, look=list(look))
-
-
-def _rights(agreed: Agreement) -> Iterator[str]:
-    yield from agreed.rights
-
-
-def _when(since: int) -> str:
-    moment: Any = datetime.datetime.fromtimestamp(since).astimezone()
-    return str(moment.isoformat(sep=" ", timespec="minutes"))
+            yield Shown(_SERVER, place, since, name, offers=names, look=list(look))

@@ -174,7 +174,7 @@ def _is_closed(spec: Spec) -> bool:
 
 
 def _listed(lack: tuple[str, ...]) -> str:
-    things = [f"`{_shown(name)}`" for name in lack]
+    things = [f"`{one_line(name, _LONGEST)}`" for name in lack]
     more = [f"{len(things) - _LISTED} more rights"] if len(things) > _LISTED else []
     *first, last = [*things[:_LISTED], *more]
     return "what it asks for: " + (f"{', '.join(first)} and {last}" if first else last)
@@ -200,7 +200,3 @@ def options(lack: tuple[str, ...]) -> str:
     if any("," in name or "+" in name for name in lack):
         return f",allow={json_text.encode(list(lack)).decode()}"
     return f",allow={'+'.join(lack)}" if lack else ""
-
-
-def _shown(name: str) -> str:
-    return one_line(name, _LONGEST)

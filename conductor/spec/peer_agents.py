@@ -178,12 +178,11 @@ def check(plan: Plan) -> None:
     for name in peers:
         if owners[name] != 1:
             several = [_given(spec, name) for spec in specs if name in (*spec.peers, *spec.agents)]
-            who = " and ".join(several) if several else "no component"
+            who = f"{' and '.join(several)} reach" if several else "no component reaches"
             branches = (text.partition("=")[0] for text in plan.options.branch)
             origin = plan.origin("branch" if name in branches else "peer")
             raise UsageError(
-                f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}` "
-                f"({origin})",
+                f"a peer agent belongs to one component, and {who} `{name}` ({origin})",
                 f"write `,allow=peer:{name}` behind one component, or `,allow=agent:{name}`",
             )
 
@@ -192,7 +191,3 @@ def _given(spec: Spec, name: str) -> str:
     """A component, and who lets it reach a peer agent."""
     verb = "peer" if name in spec.peers else "agent"
     return f"`{spec.name}` ({origins.right(spec, f'{verb}:{name}')})"
-
-
-def _es(several: Sequence[str]) -> str:
-    return "" if several else "es"

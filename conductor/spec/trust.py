@@ -255,7 +255,8 @@ def agree(key: str, agreement: Agreement) -> None:
 
     def edit(trust: Trust) -> None:
         before = trust.agreed.get(key)
-        trust.agreed[key] = agreement if before is None else _both(before, agreement)
+        given = before.rights if before is not None else {}
+        trust.agreed[key] = msgspec.structs.replace(agreement, rights=given | agreement.rights)
 
     change(edit)
 
@@ -266,11 +267,6 @@ def untrust(held: Trust, what: str, path: str) -> Untrusted:
     named = Untrusted(number, what, path)
     held.untrusted = (*held.untrusted[1 - _MOST_UNTRUSTED :], named)
     return named
-
-
-def _both(first: Agreement, second: Agreement) -> Agreement:
-    """An agreement to all that two give."""
-    return msgspec.structs.replace(second, rights={**first.rights, **second.rights})
 
 
 # -- programs --------------------------------------------------------------------------------------

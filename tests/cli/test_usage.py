@@ -165,6 +165,7 @@ WRONG = {
     "agent misspelt": (["agent", "clade"], "`clade` is neither", "did you mean `claude`?"),
     "agent where none fits": (["agent", "clade", "demo"], "`clade`", "did you mean `cache`?"),
     "two prompts": (["exec", "demo", "-p", "a", "-p", "b"], "`--prompt` is given twice", "once"),
+    "two prompts, joined": (["exec", "demo", "-p=a", "-p=b"], "`--prompt` is given twice", "once"),
     "two levels": (["agent", "--log", "info", "--log", "debug", "demo"], "`--log` is", "once"),
     "one limit by two names": (
         ["agent", "datetime,memory=8M,limit.memory_bytes=9M", "demo"],

@@ -154,7 +154,7 @@ def _files(pattern: str, folder: str) -> Iterator[str]:
         if os.path.exists(path):
             yield path
         return
-    inside = _below(folder) if "/" in pattern else iter(_within(folder))
+    inside = untrusted_files.below(folder, _is_own) if "/" in pattern else iter(_within(folder))
     yield from (os.path.join(folder, name) for name in inside if glob.fullmatch(name))
 
 
@@ -165,10 +165,6 @@ def _within(folder: str) -> list[str]:
     if len(listed) > MOST_ENTRIES:
         raise untrusted_files.TooLargeError(folder, "it holds too many files")
     return sorted(listed)
-
-
-def _below(folder: str) -> Iterator[str]:
-    return untrusted_files.below(folder, _is_own)
 
 
 def _is_own(name: str) -> bool:

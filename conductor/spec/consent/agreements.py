@@ -65,7 +65,12 @@ class Agreements:
         self._stamp = trust.stamp()
         specs, now = self._settled()
         less, self._running = not self._running <= now, now
-        gone = [spec for spec in specs if trust.program_of(spec) and not self._trusts(spec)]
+        trusted = self._kept.trust
+        gone = [
+            spec
+            for spec in specs
+            if trust.program_of(spec) and not trust.trusts_program(spec, trusted)
+        ]
         if specs and specs[-1] in gone:
             trust.check_program(specs[-1])
         return [spec for spec in specs if spec not in gone], less or bool(gone)
@@ -104,6 +109,3 @@ class Agreements:
             else each.spec
             for each in settled
         ], now
-
-    def _trusts(self, spec: Spec) -> bool:
-        return trust.trusts_program(spec, self._kept.trust)

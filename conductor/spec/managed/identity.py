@@ -74,18 +74,14 @@ def _check_source(entry: Entry, source: str, spec: Spec) -> None:
     if entry.sha256 is not None or entry.signer is not None:
         return  # who can change it cannot give it the same digest
     try:
-        for each in (path, *_parts(spec)):
+        # A folder of the administrator's may hold a file of a user's.
+        for each in (path, *(scripts.parts(spec.script) if spec.script else ())):
             real_path(each)
     except guarded.UnguardedError as error:
         text = f"{error}, so that others could put something else there; a `sha256` would hold"
         raise OtherError(text) from None
     except (OSError, ConductorError) as error:
         raise OtherError(f"`{path}` cannot be examined: {error}") from None
-
-
-def _parts(spec: Spec) -> tuple[str, ...]:
-    """The files of Python source: a folder of the administrator's may hold one of a user's."""
-    return scripts.parts(spec.script) if spec.script else ()
 
 
 def _is_bundled(spec: Spec) -> bool:
