@@ -282,13 +282,13 @@ class Decoder(Generic[T]):
             return None
         try:
             return self._decode(raw)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, RecursionError):
             return None
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass
         try:
             return self.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
 

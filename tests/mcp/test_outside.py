@@ -153,6 +153,18 @@ def test_nonsense_of_a_server_is_ignored(line: bytes) -> None:
     assert len(client.frames) == before
 
 
+@pytest.mark.parametrize("levels", [600, 100_000])
+def test_who_answers_too_deep_is_left(levels: int) -> None:
+    stage = rig(STDIO)
+    client, link = begun(stage)
+    id_ = client.start("tools/call", {"name": "x"})
+    deep = b'{"jsonrpc":"2.0","id":%b,"result":%b%b}'
+    line = deep % (b"2", b"[" * levels, b"]" * levels)
+    stage.perform(stage.bridge.link_received(link, line))
+    assert "nests deeper than 512 levels" in client.answer(id_)["error"]["message"]
+    assert link not in stage.links
+
+
 def test_the_session_ends_its_links() -> None:
     stage = rig(STDIO)
     client, link = begun(stage)

@@ -349,6 +349,21 @@ async def test_who_ends_in_the_middle_has_not_answered(sent: bytes) -> None:
     assert (await error_of(serve)).startswith("the MCP server ")
 
 
+async def test_an_answer_that_is_too_deep_has_not_answered() -> None:
+    deep = b'{"id":7,"result":%b%b}' % (b"[" * 4000, b"]" * 4000)
+
+    async def serve(asked: Request) -> None:
+        await asked.answer(200, deep)
+
+    stage = Stage(serve)
+    async with stage.open() as client:
+        stage.ask(client, "ping", 7)
+        await stage.events.until(lambda: len(stage.events.frames) >= 2)
+    passed, error = stage.events.frames
+    assert passed == deep
+    assert json.loads(error)["error"]["message"].startswith("the MCP server ")
+
+
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream", ""])
 async def test_a_body_without_an_end_is_given_up(kind: str) -> None:
     async def serve(asked: Request) -> None:

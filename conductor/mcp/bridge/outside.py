@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.core.jsonrpc import INTERNAL_ERROR, Malformed, Message, canonical_id, error_object
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Malformed,
+    Message,
+    canonical_id,
+    error_object,
+)
 from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.declarations import Declaration
 from conductor.mcp.bridge.effects import CloseLink, Effect, OpenLink, ToLink
@@ -106,7 +113,11 @@ class Outside(Endpoint):
         """One line of a link."""
         try:
             parsed = jsonrpc.parse(frame)
-        except Malformed:
+        except Malformed as error:
+            # Text between messages is ignored. But somebody may wait for a message that is none.
+            if error.code == INVALID_REQUEST and frame.lstrip().startswith(b"{"):
+                self._emit(CloseLink(link))
+                self.ended(server, link, f"sent a message that cannot be read: {error.text}")
             return
         for each in parsed if isinstance(parsed, list) else [parsed]:
             message = each if isinstance(each, Message) else jsonrpc.message_of(bytes(each))
