@@ -359,3 +359,44 @@ def test_a_nested_request_is_cancelled_by_its_own_id() -> None:
         method, params = agent.carried("notifications/cancelled", {"requestId": wrong})
         rig.up({"method": method, "params": params})
     assert len(rig.component.cancelled) == 1
+
+
+@pytest.mark.parametrize(
+    ("generation", "end"),
+    [
+        *((generation, end) for generation in GENERATIONS for end in ("close", "load")),
+        *((generation, "disconnect") for generation in ("sdk-2", "rfd", "sdk-0.12", "sacp")),
+    ],
+)
+def test_who_disconnects_gets_an_answer_to_each_request(generation: str, end: str) -> None:
+    rig = BridgeRig("sdk-2", "acp", SCP if generation == "scp" else NEW)
+    rig.set_up()
+    agent = NativeAgent(rig, generation)
+    agent.connect()
+    rig.hold()
+    method, params = agent.carried("tools/call", {"name": "x"}, 1)
+    rig.up({"id": "open", "method": method, "params": params})
+    if end != "disconnect":
+        more = {"cwd": "/", "mcpServers": []} if end == "load" else {}
+        id_ = rig.request(f"session/{end}", {"sessionId": "S1", **more})
+        rig.up({"id": id_, "result": {}})
+    else:
+        old = generation in ("sdk-0.12", "sacp")
+        named = "connection_id" if old else "connectionId"
+        params = {named: agent.connection}
+        rig.up({"id": "end", "method": f"{'_' * old}mcp/disconnect", "params": params})
+    (answer,) = (one for one in rig.agent if one.get("id") == "open")
+    outcome = answer if agent.connection else answer["result"]
+    error = outcome.get("message", outcome)["error"]
+    assert error["message"] == "the connection to MCP server `tools` is closed"
+
+
+def test_a_connection_may_be_called_like_anything() -> None:
+    rig = BridgeRig("sdk-2", "acp", NEW)
+    rig.set_up(*({"type": "acp", "name": name, "serverId": name} for name in "AB"))
+    frames = rig.hold()
+    rig.up({"id": 1, "method": "mcp/connect", "params": {"serverId": "A"}})
+    rig.answer(frames[0], result={"connectionId": "stateless 1-1"})
+    message = {"serverId": "B", "requestId": "r", "method": "tools/call", "params": {}}
+    rig.up({"id": 2, "method": "mcp/message", "params": message})
+    assert frames[1]["params"] == message

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from msgspec import Raw
 
 from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     REQUEST_CANCELLED,
@@ -55,25 +56,22 @@ class NativeConnection(ClientConnection):
     """One connection of such an agent; the bridge makes it up in generations without
     connections."""
 
-    def __init__(
-        self, agent: AcpEndpoint, generation: Generation, server: Server, id_: str
-    ) -> None:
-        """`id_`: empty until the connection is open."""
+    def __init__(self, agent: AcpEndpoint, generation: Generation, server: Server) -> None:
         self._agent = agent
         self.generation = generation
+        self._label = server.label
         declared = server.declared
         self._address: dict[str, object] = {
             "id": declared.id,
             "url": declared.url,
             "name": server.name,
         }
-        self.opened(id_)
         self._pending: dict[bytes, McpMessage] = {}
         """The agent's requests, by their ids of ACP."""
 
     def opened(self, id_: str) -> None:
         """The connection has its id."""
-        self.id = self._address["connection"] = id_
+        self._address["connection"] = id_
 
     def received(self, id_: bytes, message: McpMessage) -> None:
         """A request of the agent."""
@@ -91,15 +89,22 @@ class NativeConnection(ClientConnection):
 
     def respond(self, id_: bytes, member: bytes, body: bytes) -> None:
         pending = self._pending.pop(id_, None)
-        inner_id = pending.inner_id if pending is not None else None
-        wrapped = generations.wrap_response(self.generation, inner_id, member, body)
-        self._agent.respond(id_, *wrapped)
+        if pending is not None:
+            generation, inner_id = self.generation, pending.inner_id
+            wrapped = generations.wrap_response(generation, inner_id, member, body)
+            self._agent.respond(id_, *wrapped)
 
     def no_response(self, id_: bytes) -> None:
         # MCP wants no response to a cancelled request, but ACP does.
-        self._pending.pop(id_, None)
-        error = error_object(REQUEST_CANCELLED, "the request was cancelled")
-        self._agent.respond(id_, b"error", error)
+        if self._pending.pop(id_, None) is not None:
+            error = error_object(REQUEST_CANCELLED, "the request was cancelled")
+            self._agent.respond(id_, b"error", error)
+
+    def ended(self) -> None:
+        """The connection is over. MCP wants no response then, but ACP does."""
+        for id_ in list(self._pending):
+            error = error_object(INTERNAL_ERROR, f"the connection to {self._label} is closed")
+            self.respond(id_, b"error", error)
 
     def request(
         self, method: str, params: bytes | None, on_response: OnResponse, related: bytes | None
@@ -131,8 +136,9 @@ class NativeConnection(ClientConnection):
         self._agent.notify(self.generation.back_notification, whole)
 
     def close(self) -> None:
+        self.ended()
         generation = self.generation
-        if generation.disconnect is None or not self.id:
+        if generation.disconnect is None or "connection" not in self._address:
             return
         params = write(generations.fill(generation.disconnect_fields, self._address))
         if generation.disconnect_is_request:
@@ -156,8 +162,9 @@ class NativeClients:
         self._servers: dict[str, list[Server]] = {}
         """By the agent's name of the server. The servers of several sessions stand in order, the
         latest last: messages that name no connection are for the latest."""
-        self._clients: dict[str, _Native] = {}
-        """By the id of the connection."""
+        self._clients: dict[str | tuple[str, str], _Native] = {}
+        """By the id of the connection. Where there is none, by generation and listener: a component
+        may choose any text as an id."""
         self._count = 0
 
     def serve(self, server: Server, id_: str) -> None:
@@ -171,9 +178,8 @@ class NativeClients:
                 servers.remove(server)
                 if not servers:
                     del self._servers[id_]
-        for key, native in list(self._clients.items()):
-            if native.client.server is server:
-                del self._clients[key]
+        kept = {key: one for key, one in self._clients.items() if one.client.server is not server}
+        self._clients = kept
 
     def request(self, id_: bytes, method: str, params: bytes | None) -> bool:
         """A request of the agent; False if it is not about a server of ours."""
@@ -228,8 +234,9 @@ class NativeClients:
         return False
 
     def _disconnected(self, native: _Native) -> None:
-        self._clients.pop(native.connection.id, None)
+        self._clients = {key: one for key, one in self._clients.items() if one is not native}
         native.client.closed()
+        native.connection.ended()
 
     def _connect(self, id_: bytes, method: str, message: McpMessage) -> bool:
         server = self._server(message)
@@ -240,7 +247,7 @@ class NativeClients:
             self._agent.respond(id_, b"error", error)
             return True
         same = next((rung for rung in server.ladder.rungs if rung.connect == method), None)
-        connection = NativeConnection(self._agent, CONNECTS[method], server, "")
+        connection = NativeConnection(self._agent, CONNECTS[method], server)
         client = self._apps.open(server, connection, same)
 
         def opened(member: bytes, body: bytes) -> None:
@@ -285,9 +292,9 @@ class NativeClients:
         if server is None:
             return None
         generation = _CONNECTIONLESS.get(method, STATELESS)
-        key = f"{generation.name} {server.listener}"
+        key = generation.name, server.listener
         if key not in self._clients:
-            connection = NativeConnection(self._agent, generation, server, key)
+            connection = NativeConnection(self._agent, generation, server)
             client = self._apps.open(server, connection, generation)
             self._clients[key] = _Native(client, connection)
         return self._clients[key]
