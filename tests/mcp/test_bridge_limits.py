@@ -68,6 +68,36 @@ def test_clients_that_come_and_go() -> None:
     assert len([one for one in frames if one["method"] == "mcp/connect"]) == 6
 
 
+@pytest.mark.parametrize("takes_back", [False, True])
+def test_a_component_that_asks_without_end(takes_back: bool) -> None:
+    rig = BridgeRig("sdk-2")
+    rig.set_up()
+    client = rig.client()
+    client.initialize()
+    client.serves = None
+    for id_ in range(10):
+        about = {"connectionId": "c1", "method": "roots/list"}
+        rig.down({"id": id_, "method": "mcp/message", "params": about})
+        if takes_back:
+            rig.down({"method": "$/cancel_request", "params": {"requestId": id_}})
+    answered = [one["error"]["code"] for one in rig.upstream if "error" in one]
+    assert answered == ([-32800] * 10 if takes_back else [-32603] * 4)
+    asked = [one for one in client.frames if one.get("method") == "roots/list"]
+    assert len(asked) == (10 if takes_back else 6)
+
+
+def test_a_session_that_never_begins() -> None:
+    rig = BridgeRig("rfd")
+    rig.set_up()
+    frames = rig.hold()
+    clients = [rig.client() for _ in range(5)]
+    for client in clients:
+        for _ in range(2):
+            client.start("tools/list", {"_meta": MODERN_META})
+    assert [one["method"] for one in frames] == ["mcp/connect"]
+    assert len([one for client in clients for one in refused(client.frames)]) == 4
+
+
 def test_a_component_that_is_never_connected() -> None:
     rig = BridgeRig("sdk-2")
     rig.set_up()

@@ -375,12 +375,14 @@ def test_questions_while_input_was_asked_for_wait() -> None:
     client.start("tools/call", call("slow"))
     about = rig.component.open["x"]["about"]
     answers: list[Json] = []
+    taken_back: list[Json] = []
     rig.component.ask(about, "sampling/createMessage", {"n": 1}, answers.append)
     rig.component.ask(about, "elicitation/create", {"n": 2}, answers.append)
-    third = rig.component.ask(about, "elicitation/create", {"n": 3}, answers.append)
+    third = rig.component.ask(about, "elicitation/create", {"n": 3}, taken_back.append)
     first = client.answer(1)["result"]
     assert [one["params"] for one in first["inputRequests"].values()] == [{"n": 1}]
     rig.component.send({"method": "$/cancel_request", "params": {"requestId": third}})
+    assert [each["error"]["code"] for each in taken_back] == [-32800]
     (name,) = first["inputRequests"]
     again = {**call("slow"), "requestState": first["requestState"]}
     client.start("tools/call", {**again, "inputResponses": {name: {"a": 1}}})

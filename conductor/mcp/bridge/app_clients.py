@@ -74,6 +74,9 @@ class WatchedClient(ClientConnection):
     def notify(self, method: str, params: bytes | None, related: bytes | None) -> None:
         self._inner.notify(method, params, related)
 
+    def cancel(self, id_: bytes, related: bytes | None) -> None:
+        self._inner.cancel(id_, related)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -70,6 +70,10 @@ class SharedSession(ServerHandler):
         if self._state is _SessionState.OPEN:
             self._serve(client, request)
             return
+        if len(self._waiting) >= limits.UNANSWERED:
+            error = self._server.refusal(f"{limits.UNANSWERED} requests wait for its session")
+            client.respond(request.id, b"error", error)
+            return
         self._waiting.append((client, request))
         if self._state is _SessionState.NEW:
             self._state = _SessionState.INITIALIZING

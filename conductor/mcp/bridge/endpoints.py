@@ -12,6 +12,7 @@ from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Message
 from conductor.mcp.bridge.effects import CloseClient, Effect, NoResponse, ToClient
 from conductor.mcp.bridge.json import NULL
+from conductor.mcp.bridge.protocol import CANCELLED
 
 OnResponse = Callable[[bytes, bytes], None]
 """Takes a response: the name of its member (`result` or `error`), and that member as raw JSON."""
@@ -119,6 +120,10 @@ class ClientConnection(ABC):
     def notify(self, method: str, params: bytes | None, related: bytes | None) -> None:
         """Sends the client a notification."""
 
+    def cancel(self, id_: bytes, related: bytes | None) -> None:
+        """Cancels a request to the client, by its raw id."""
+        self.notify(CANCELLED, b'{"requestId":%b}' % id_, related)
+
     @abstractmethod
     def close(self) -> None:
         """Closes the connection."""
@@ -150,6 +155,10 @@ class DoorConnection(ClientConnection):
 
     def notify(self, method: str, params: bytes | None, related: bytes | None) -> None:
         self._send(jsonrpc.notification(method, params if params is not None else b"{}"), related)
+
+    def cancel(self, id_: bytes, related: bytes | None) -> None:
+        self._pending.pop(id_, None)
+        super().cancel(id_, related)
 
     def close(self) -> None:
         self._emit(CloseClient(self.name))

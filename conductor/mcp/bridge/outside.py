@@ -7,7 +7,7 @@ the bridge such a server is like a component's server of the generation of the R
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Raw, UnsetType
 
@@ -15,6 +15,7 @@ from conductor.core import jsonrpc
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    REQUEST_CANCELLED,
     Malformed,
     Message,
     canonical_id,
@@ -29,8 +30,6 @@ from conductor.mcp.bridge.json import EMPTY, bytes_of, read, text, write
 
 if TYPE_CHECKING:
     from conductor.mcp.bridge.servers import Server, ServerConnection
-
-_CANCELLED: Final = -32800
 
 
 class Outside(Endpoint):
@@ -89,7 +88,7 @@ class Outside(Endpoint):
         if on_response is not None:
             params = b'{"requestId":%b}' % id_
             self._emit(ToLink(link, jsonrpc.notification(protocol.CANCELLED, params)))
-            on_response(b"error", error_object(_CANCELLED, "the request was cancelled"))
+            on_response(b"error", error_object(REQUEST_CANCELLED, "the request was cancelled"))
 
     def _close(self, link: str) -> None:
         if link in self._links:

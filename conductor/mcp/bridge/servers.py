@@ -18,6 +18,7 @@ from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
     canonical_id,
     error_object,
 )
@@ -457,13 +458,19 @@ class ServerConnection:
 
         request = ServerRequest(message.method or "", message.params, reply, call)
         self._server_requests[key] = request
-        self.handler.server_request(request)
+        if len(self._server_requests) > limits.UNANSWERED:
+            request.reply(b"error", self._full())
+        else:
+            self.handler.server_request(request)
 
     def received_cancel(self, key: bytes) -> bool:
         """The component cancels a request; False if it was not over this connection."""
         request = self._server_requests.get(key)
         if request is not None:
             self.handler.server_cancel(request)
+            # A client owes no answer any more, but ACP wants one.
+            error = error_object(REQUEST_CANCELLED, "the request was cancelled")
+            request.reply(b"error", error)
         return request is not None
 
     def received_notification(self, message: McpMessage, call: PendingCall | None) -> None:

@@ -132,8 +132,7 @@ class Relay(Translation):
     def server_cancel(self, request: ServerRequest) -> None:
         id_ = self._server_requests.pop(request, None)
         if id_ is not None:
-            params = b'{"requestId":%b}' % id_
-            self._client.notify(protocol.CANCELLED, params, self._only_request())
+            self._client.cancel(id_, self._only_request())
 
     def server_notification(
         self, method: str, params: bytes | None, call: PendingCall | None
