@@ -80,14 +80,17 @@ class Names:
 
     def __init__(self, taken: list[str]) -> None:
         self.taken = set(taken)
+        self._numbers: dict[str, int] = {}
+        """The last number behind each name that was taken: so many equal names take no longer."""
 
     def give(self, name: str) -> str:
         """Takes `name` if it is free, else `name-2` and so on."""
-        free, number = name, 1
+        free, number = name, self._numbers.get(name, 1)
         while free in self.taken:
             number += 1
             free = f"{name}-{number}"
         self.taken.add(free)
+        self._numbers[name] = number
         return free
 
 

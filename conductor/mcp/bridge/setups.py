@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -107,8 +108,8 @@ class Setups:
         # A setup of a known session without servers removes the servers of the setup before.
         if not declared and (session is None or session not in self._sessions):
             return False
-        ids = [server.id for server in declared]
-        twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
+        ids = Counter(server.id for server in declared)
+        twice = next((id_ for id_, count in ids.items() if count > 1), None)
         if twice is not None:
             reason = f"two MCP servers of one session have the id `{twice}`; ids must be unique"
             self._refuse(id_, error_object(INVALID_PARAMS, reason))
