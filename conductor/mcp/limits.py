@@ -96,7 +96,7 @@ TOOLS: Final = 10_000
 TOOL_PAGES: Final = 1000
 """Pages of one list of tools."""
 
-TOOL_BYTES: Final = 32 * _MIB
+TOOL_BYTES: Final = 8 * _MIB
 """Bytes of one list of tools."""
 
 TOOL_NAME: Final = 256

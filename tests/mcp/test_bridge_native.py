@@ -386,9 +386,10 @@ def test_who_disconnects_gets_an_answer_to_each_request(generation: str, end: st
         params = {named: agent.connection}
         rig.up({"id": "end", "method": f"{'_' * old}mcp/disconnect", "params": params})
     (answer,) = (one for one in rig.agent if one.get("id") == "open")
-    outcome = answer if agent.connection else answer["result"]
-    error = outcome.get("message", outcome)["error"]
-    assert error["message"] == "the connection to MCP server `tools` is closed"
+    assert (
+        agent.outcome(answer)["error"]["message"]
+        == "the connection to MCP server `tools` is closed"
+    )
 
 
 def test_a_connection_may_be_called_like_anything() -> None:

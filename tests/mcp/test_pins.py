@@ -480,7 +480,7 @@ def test_a_page_is_held_to_what_it_was() -> None:
     client = stage.client()
     said = {"uri": "page", "text": "first"}
     stage.answers["resources/read"] = {"contents": [said]}
-    for uri in ("ui://page", "UI://other"):
+    for uri in ("ui://page", "UI://other", " \x01u\ti://odd"):
         assert client.result("resources/read", {"uri": uri})["contents"][0]["text"] == "first"
     said["text"] = "second"
     assert "result" in client.call("resources/read", {"uri": "notes://page"})
@@ -559,6 +559,41 @@ def test_a_page_in_a_member_that_stands_twice_is_no_data() -> None:
     twice = '{"name":"a","uri":"UI://a","uri":"notes://a"}'
     stage.rig.answer_raw(frames[-1], f'{{"resources":[{twice}]}}')
     assert client.frames[-1]["result"]["resources"] == [{"name": "a", "uri": "notes://a"}]
+
+
+def test_a_page_that_asks_first_is_no_page_yet() -> None:
+    stage = Stage("stateless")
+    client = stage.client(modern=True)
+    asked = {"uri": "ui://page", "_meta": MODERN_META}
+    wants = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
+    stage.answers["resources/read"] = {**wants, "contents": [{"uri": "ui://page", "text": "x"}]}
+    assert client.result("resources/read", asked) == wants
+    held = {"contents": [{"uri": "ui://page", "text": "page"}]}
+    stage.answers["resources/read"] = held
+    assert client.result("resources/read", asked) == held
+    assert not stage.rig.differs
+
+
+@pytest.mark.parametrize(
+    ("method", "member", "more"),
+    [
+        ("tools/list", "tools", {"tools": [ADD]}),
+        ("tools/list", "NextCursor", {"tools": [ADD]}),
+        ("prompts/list", "prompts", {"prompts": []}),
+        ("resources/list", "resources", {"resources": [{"name": "n", "uri": "ui://a"}]}),
+        ("resources/templates/list", "resourceTemplates", {}),
+        ("server/discover", "instructions", {"capabilities": {}}),
+    ],
+)
+def test_a_member_in_another_case_is_left_out(method: str, member: str, more: Json) -> None:
+    stage = Stage("stateless")
+    client = stage.client(modern=True)
+    odd = member.upper()
+    evil = [{"name": "evil", "uri": "ui://evil", "uriTemplate": "ui://evil"}]
+    stage.answers[method] = {"resultType": "complete", **more, odd: evil}
+    result = client.result(method, {"_meta": MODERN_META})
+    assert more.items() <= result.items()
+    assert odd not in result
 
 
 def test_a_lock_learns_the_texts_that_fit() -> None:
@@ -675,6 +710,12 @@ def test_what_a_person_ought_to_look_at(text: str, mark: str) -> None:
     for place in places:
         found = " ".join(marks.of({"name": "x", **place}, others))
         assert (mark in found) if mark else not found
+
+
+def test_a_text_that_nobody_looks_at_is_marked() -> None:
+    long = tool("add", description="x" * limits.KEPT_TEXT)
+    assert definition(long, set()).marks == (marks.LONG,)
+    assert definition(long).marks == ()
 
 
 def test_a_name_in_other_letters_is_marked() -> None:

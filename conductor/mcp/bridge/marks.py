@@ -33,6 +33,7 @@ _ROUGH: Final = 0x2190
 HIDDEN: Final = "it has characters that nobody sees"
 SPEAKS: Final = "it speaks to the model: `{}`"
 NAMES: Final = "it names a tool of another server: `{}`"
+LONG: Final = "it is too long to be looked at"
 ODD: Final = "its name has other characters than `a-z`, `0-9`, `_`, `-`, `.` and `/`"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
 _SHOWN: Final = 60

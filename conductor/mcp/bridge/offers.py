@@ -6,12 +6,14 @@ import enum
 import hashlib
 import shlex
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from conductor.core import json_text
 from conductor.mcp import limits
+from conductor.mcp.bridge import marks
 from conductor.mcp.bridge.declarations import Declaration, HttpDeclaration
 
 
@@ -99,11 +101,14 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
         return value if isinstance(value, dict) else {}
 
 
-def definition(value: Any, marks: tuple[str, ...] = ()) -> Definition:
-    """The definition of a value, whatever the order of members."""
+def definition(value: Any, others: AbstractSet[str] | None = None) -> Definition:
+    """The definition of a value, whatever the order of members. `others`: names of other servers'
+    tools, which it must not mention; None: it gets no marks."""
     text = json_text.encode_sorted(value)
-    kept = text.decode() if len(text) <= limits.KEPT_TEXT else ""
-    return Definition(hashlib.sha256(text).hexdigest(), kept, marks)
+    sha256 = hashlib.sha256(text).hexdigest()
+    if len(text) > limits.KEPT_TEXT:
+        return Definition(sha256, "", () if others is None else (marks.LONG,))
+    return Definition(sha256, text.decode(), () if others is None else marks.of(value, others))
 
 
 Definitions: TypeAlias = Mapping[str, Definition]

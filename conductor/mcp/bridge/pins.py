@@ -10,6 +10,7 @@ left out of a list, and a call of it is refused, until the user has agreed to th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeGuard
@@ -19,7 +20,6 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, error_object
 from conductor.mcp import limits
-from conductor.mcp.bridge import marks
 from conductor.mcp.bridge.calls import PendingCall
 from conductor.mcp.bridge.effects import Differs, Effect, Log
 from conductor.mcp.bridge.json import NULL, read, text, write
@@ -43,11 +43,18 @@ from conductor.mcp.bridge.reading import Reading, is_name, value_of
 
 READ: Final = "resources/read"
 _SAYS: Final = "instructions"
-_UI: Final = "ui:"
+_UI: Final = re.compile(r"[\x00- ]*u[\t\n\r]*i[\t\n\r]*:", re.IGNORECASE)
+"""The scheme of pages. Who opens a URL passes over controls and spaces before it and in it."""
 
 
 def _is_page(uri: object) -> TypeGuard[str]:
-    return isinstance(uri, str) and uri[: len(_UI)].lower() == _UI
+    return isinstance(uri, str) and _UI.match(uri) is not None
+
+
+def _without(body: bytes, *names: str) -> dict[str, object]:
+    """The members of a result but these, in whatever case: some readers mind no case."""
+    folded = {name.casefold() for name in names}
+    return {name: raw for name, raw in read(body).items() if name.casefold() not in folded}
 
 
 def _shown(body: bytes) -> bytes:
@@ -163,28 +170,28 @@ class Pinned:
         if kind is TOOL:
             self.names = frozenset(entries)
         others = self._pins.names_beside(self) - entries.keys()
-        now = {name: definition(value, marks.of(value, others)) for name, value in entries.items()}
+        now = {name: definition(value, others) for name, value in entries.items()}
         if reading.twice:
             said = f"MCP server `{self.server.name}`: {reading.twice} {kind.word}s"
             self._pins.emit(Log("warning", f"{said} without a name of their own are left out"))
         shown = self._compared(kind, now, entries)
-        fields: dict[str, object] = {**read(body), kind.member: list(shown.values())}
-        fields.pop("nextCursor", None)
+        fields = _without(body, kind.member, "nextCursor")
+        fields[kind.member] = list(shown.values())
         if len(shown) < len(entries) and "ttlMs" in fields:
             fields["ttlMs"] = 0  # the user may agree to more at any time
         return write(fields)
 
     def _with_pages(self, kind: Kind, body: bytes) -> bytes:
         """A list of resources or templates: entries with `ui://` are compared."""
-        fields = read(body)
         # Written anew: of a member that stands twice, the client must not take the other value.
-        found = [value_of(raw) for raw in json_text.elements(fields.get(kind.member))]
+        found = [value_of(raw) for raw in json_text.elements(read(body).get(kind.member))]
         listed = [each for each in found if is_name(each.get(kind.key))]
         pages = {value[kind.key]: value for value in listed if _is_page(value[kind.key])}
+        fields = _without(body, kind.member)
         if not pages:
             return body if not _names_pages(body) else write({**fields, kind.member: listed})
         others = self._pins.names_beside(self)
-        now = {uri: definition(value, marks.of(value, others)) for uri, value in pages.items()}
+        now = {uri: definition(value, others) for uri, value in pages.items()}
         shown = self._compared(kind, now, pages)
         kept = [
             shown.get(value[kind.key], value)
@@ -194,6 +201,8 @@ class Pinned:
         return write({**fields, kind.member: kept})
 
     def _read(self, uri: str, body: bytes) -> tuple[bytes, bytes]:
+        if text(read(body).get("resultType")) == "input_required":
+            return b"result", write(_without(body, "contents"))  # the page comes later
         value = {"contents": value_of(Raw(body)).get("contents")}
         uri = uri.encode(errors="backslashreplace").decode()
         shown = self._compared(PAGE, {uri: definition(value)}, {uri: value}).get(uri)
@@ -204,13 +213,12 @@ class Pinned:
 
     def _instructed(self, body: bytes) -> bytes:
         """A result with the instructions of the server to the model, as they were agreed to."""
-        fields: dict[str, object] = {**read(body)}
-        if _SAYS not in fields:
+        said, fields = read(body), _without(body, _SAYS)
+        if len(fields) == len(said):
             return body
-        value = {_SAYS: fields.pop(_SAYS)}
-        value = value_of(Raw(write(value)))
-        found = marks.of(value, self._pins.names_beside(self))
-        shown = self._compared(INSTRUCTIONS, {"": definition(value, found)}, {"": value}).get("")
+        value = value_of(Raw(write({_SAYS: said.get(_SAYS)})))
+        now = definition(value, self._pins.names_beside(self))
+        shown = self._compared(INSTRUCTIONS, {"": now}, {"": value}).get("")
         if shown is not None:
             fields[_SAYS] = read(shown)[_SAYS] if isinstance(shown, Raw) else value[_SAYS]
         return write(fields)
@@ -290,8 +298,7 @@ class Pinned:
 
 def _names_pages(body: bytes) -> bool:
     """Whether raw JSON may have a URI of a page, in a member that stands twice too."""
-    lower = body.lower()
-    return b"ui:" in lower or b"\\u" in lower
+    return b"ui:" in body.lower() or b"\\" in body
 
 
 class Pins:

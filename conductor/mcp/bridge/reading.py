@@ -44,7 +44,7 @@ class Reading(msgspec.Struct):
         cursor = fields.get("nextCursor")
         is_last = cursor is None or bytes(cursor) == NULL
         what = f"{self.kind.word}s"
-        if len(self.entries) > limits.TOOLS or (self.size > limits.TOOL_BYTES and not is_last):
+        if len(self.entries) > limits.TOOLS or self.size > limits.TOOL_BYTES:
             raise ValueError(
                 f"offers more than {limits.TOOLS} {what}, or {limits.TOOL_BYTES} bytes"
             )
