@@ -75,8 +75,9 @@ class CodeCache:
         self.fd = -1
         """The open file; -1: there is none."""
         self._begin = 0
-        self._kept: dict[str, Kept] = {}
-        """The modules that nothing has imported yet."""
+        self._kept: dict[str, bytes] = {}
+        """The modules that nothing has imported yet, each a marshalled `Kept`: a user of many
+        commands has hundreds, and objects take three times as much memory."""
         self._held: frozenset[str] = frozenset()
         """The modules that come from here, also after changes of their sources."""
         if sys.dont_write_bytecode:
@@ -95,10 +96,12 @@ class CodeCache:
         """A module whose code is kept, as it would be found in the folders."""
         if name not in self._kept or sys.path != self._path:
             return None
-        source = self._kept[name][0]
+        kept: Kept = marshal.loads(self._kept[name])  # noqa: S302
+        source = kept[0]
         if path is not None and not source.startswith(f"{path[0]}/"):
             return None
-        code = self._code(name, self._kept.pop(name))
+        del self._kept[name]
+        code = self._code(name, kept)
         if code is None:
             return None
         folder, _, file = source.rpartition("/")
@@ -120,16 +123,17 @@ class CodeCache:
             return
         known = {
             name: (*kept[:2], code)
-            for name, kept in self._table().items()
+            for name, found in self._table().items()
+            if (kept := marshal.loads(found))  # noqa: S302
             if (code := self._code(name, kept)) is not None
         }
-        table: dict[str, Kept] = {}
+        table: dict[str, bytes] = {}
         codes = bytearray()
         for name, (source, state, code) in (known | new).items():
             begin = len(codes)
             codes += _hashed(code)
-            table[name] = source, state, begin, len(codes) - begin
-        head = _hashed(marshal.dumps((sys.version, self._path, len(codes), table)))
+            table[name] = marshal.dumps((source, state, begin, len(codes) - begin))
+        head = _hashed(marshal.dumps((*self._made_for(), len(codes), table)))
         _replace(self._file, len(head).to_bytes(_HEAD, "little") + head + codes)
 
     def hold(self, packages: Sequence[str], names: Iterable[str]) -> None:
@@ -141,7 +145,10 @@ class CodeCache:
         begins = tuple(f"{package}." for package in packages)
         inside = frozenset(name for name in self._kept if f"{name}.".startswith(begins))
         # A changed module may be an import of others.
-        whole = all(self._code(name, self._kept[name]) is not None for name in inside)
+        whole = all(
+            self._code(name, marshal.loads(self._kept[name])) is not None  # noqa: S302
+            for name in inside
+        )
         held = inside if whole else frozenset()
         for name in names:
             if name not in held:
@@ -157,7 +164,7 @@ class CodeCache:
             os.close(self.fd)
             self.fd = -1
 
-    def _table(self) -> dict[str, Kept]:
+    def _table(self) -> dict[str, bytes]:
         """All modules in the file; none if it is not such a file, or made for other folders."""
         try:
             size = os.fstat(self.fd).st_size
@@ -167,8 +174,13 @@ class CodeCache:
         except (OSError, ValueError):
             return {}
         self._begin = _HEAD + length
-        table: dict[str, Kept] = kept
-        return table if found == [sys.version, self._path, size - self._begin] else {}
+        table: dict[str, bytes] = kept
+        return table if found == [*self._made_for(), size - self._begin] else {}
+
+    def _made_for(self) -> tuple[str, list[str], State]:
+        """What must be as it was when the file was written: another version of this module may
+        write another one."""
+        return sys.version, self._path, _state(__file__)
 
     def _code(self, name: str, kept: Kept) -> bytes | None:
         """The code of a module; None: its source has changed since, or the code is damaged."""
