@@ -44,7 +44,7 @@ def found(words: list[str], *, behind: bool, config: Config | None) -> tuple[lis
     at = _begin(words, behind=behind, config=config)
     if at is not None:
         return words[:at], " ".join(words[at:])
-    if is_piped():
+    if is_piped(_PATIENCE):
         return words, STDIN
     if not words and not behind:
         raise nothing("exec")
