@@ -277,8 +277,8 @@ OPTIONS: Final = (
            "how long the component may take to answer a request, such as `30` or `500ms`. Prompts "
            "have no such limit. A component that does not answer `initialize` in this time has "
            "failed. After a restart conductor does not restart such a component again. A guest "
-           "that holds `initialize` at its first start stays in the chain. Without this option a "
-           "proxy may take 60 s for `initialize`, an agent 120 s"),
+           "that holds `initialize` at its first start stays in the chain, if its dialect is "
+           "known. Without this option a proxy may take 60 s for `initialize`, an agent 120 s"),
     Option("quiet", "SECONDS", _field("quiet", _seconds),
            "for an agent: how long the agent may send no message in a turn while it waits for "
            "nobody. After this time conductor cancels the turn and answers the prompt with an "
