@@ -116,7 +116,7 @@ def _record(manifest: Manifest, folder: str, path: str) -> str:
     if info.problems:
         raise ComponentError(
             f"`{manifest.file}` would be refused: it {'; it '.join(info.problems)}",
-            "docs/architecture.md#the-channel says what a guest exports and may import",
+            "docs/architecture.md#the-channel lists the exports and imports of a guest",
         )
     if manifest.carrier not in (None, info.carrier):
         raise ComponentError(

@@ -95,5 +95,6 @@ def _refuse_known(name: str) -> None:
     if agents.named(name) is not None:
         raise UsageError(
             f"`{name}` is an agent that conductor knows, and agents are not added",
-            f"`conductor agents {name}` shows whether it is here, and how to install it",
+            f"`conductor agents {name}` shows whether the agent is installed, and how to install "
+            "it",
         )

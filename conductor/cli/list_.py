@@ -85,7 +85,7 @@ class Bundled(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_(
     bundled: Annotated[
-        bool, switch("--bundled", "List those that come with conductor instead.")
+        bool, switch("--bundled", "List the components that come with conductor instead.")
     ] = False,
     available: Annotated[
         bool, switch("--available", "List the components that catalogues offer instead.")

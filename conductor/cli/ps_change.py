@@ -40,8 +40,8 @@ _Pid = Annotated[
     option(
         "--pid",
         "PID",
-        "The process of the chain; of a server's chain also its number, as in 4711-2. "
-        "Default: the only one; of several, the one that was started in this folder.",
+        "The process of the chain; for a server's chain also its number, as in 4711-2. Default: "
+        "the only chain, or the chain that was started in this folder.",
     ),
 ]
 

@@ -29,9 +29,10 @@ HELP: Final = paragraphs(
     "Python source and programs as an archive. Prints its pinned reference, the command that "
     "installs it, and its entry for a catalogue. A registry gets no text of the template of "
     "`conductor new`: people decide by the description and the reasons of the rights.",
-    "With `--archive`, and no REFERENCE, it makes the archive alone, for any web server: the "
-    "manifest and what that names, README, licence and transcripts. The same files give the same "
-    "archive. A link that leads out of the folder, or what looks like a secret, is refused.",
+    "`--archive` without REFERENCE makes only the archive, for any web server. It holds the "
+    "manifest with its files, README, licence and transcripts. The same files give the same "
+    "archive. Conductor refuses a link that leads out of the folder, and a text that looks like a "
+    "secret.",
     "Conductor logs in as `docker login`, `podman login` and `oras login` have left it.",
 )
 EPILOG: Final = paragraphs(

@@ -351,7 +351,7 @@ def send(data: bytes) -> None:
 
 def unwritable(why: str) -> ConductorError:
     """The error for a standard output that takes nothing."""
-    hint = "the result goes there: send it to a file or a pipe that takes all of it"
+    hint = "the result goes there: send the result to a file or a pipe that takes all of it"
     return ConductorError(f"cannot write standard output: {why}", hint)
 
 

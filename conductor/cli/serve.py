@@ -102,8 +102,8 @@ def _token(typed: list[str], values: dict[str, Any]) -> int:
     if len(typed) != 1:
         raise UsageError(
             "`conductor serve token` takes the name of a principal",
-            "write one name, such as `conductor serve token alice --tokens tokens.toml`; it is how "
-            "the server knows who shows the token",
+            "write one name, such as `conductor serve token alice --tokens tokens.toml`; by this "
+            "name the server knows who shows the token",
         )
     path = values.get("tokens") or _DEFAULT_TOKENS
     until = None

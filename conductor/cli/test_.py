@@ -12,9 +12,9 @@ from conductor.errors import UsageError, visible
 from conductor.spec.manifest.reading import path_of
 
 HELP: Final = paragraphs(
-    "Test a component: play its scenarios, the transcripts and traces in its folder "
-    "`test-scenarios`, and check whether it keeps the contract of proxies, between a scripted "
-    "client and agent that send what a careful proxy handles and a careless one breaks.",
+    "Test a component: play its scenarios, and check the contract of proxies. Scenarios are the "
+    "transcripts and traces in its folder `test-scenarios`. For the contract a scripted client and "
+    "agent send messages that a careful proxy handles and a careless proxy breaks.",
     "FAIL is a broken rule, `note` is advice; `--json` has every rule. Exit code 1 when a line "
     "differs, a rule is broken, or the build fails.",
 )

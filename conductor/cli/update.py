@@ -23,8 +23,8 @@ from conductor.spec.plan import alone
 HELP: Final = paragraphs(
     "Look for newer versions of installed components at their sources: a tag, a catalogue, a "
     "package, or a changed file or folder. Show the changes of each newer version, and ask.",
-    "A source with a digest, a commit or an exact version has nothing newer: `conductor add` with "
-    "another one replaces it.",
+    "A source with a digest, a commit or an exact version has no newer version: `conductor add` "
+    "with another source replaces the component.",
     "Exit code 1 if something could not be updated; with --check, if there is something newer.",
 )
 EPILOG: Final = "Examples:\n\n  conductor update --check\n\n  conductor update weather"

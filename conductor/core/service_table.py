@@ -202,7 +202,7 @@ TABLE: Final = (
         "keep",
         Performer.ROUTER,
         "",
-        "an object: what is to be [kept](#started-again)",
+        "an object: the value to [keep](#started-again)",
         "`{}`",
         "keeps state for the next instance",
     ),

@@ -213,7 +213,7 @@ class Services(Part):
             self._decline(peer, KEEP, f"`{KEPT_ALIASES}` is the conductor's own", pending)
             return
         if isinstance(params, UnsetType) or not peer.kept.update(params):
-            self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending)
+            self._decline(peer, KEEP, f"`{KEEP}` takes an object: the value to keep", pending)
             return
         self._exchange.emit(Serve(peer.name, KEEP, None, bytes(params)))
         if pending is not None:

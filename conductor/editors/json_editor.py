@@ -220,8 +220,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"somebody has changed the command of `{name}` since the conductor was put in "
                 "front of it",
-                f"`conductor setup {self.name} --remove --name {_typed(name)}` takes out what is "
-                "left",
+                f"`conductor setup {self.name} --remove --name {_typed(name)}` takes out the rest",
             )
         rest = present.words[len(front) :]
         return Launch(rest[0], rest[1:], present.env)

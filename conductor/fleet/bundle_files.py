@@ -51,7 +51,8 @@ class _Collection:
         if not os.path.lexists(place):
             raise UsageError(
                 f"there is no {paths.CONFIG} in `{visible_path(self._folder)}`",
-                "docs/configuration.md says what it holds; a bundle is made of its folder",
+                "docs/configuration.md explains the file; a bundle is made of the folder of "
+                "conductor.toml",
             )
         content = reading.content(place, links=False)
         config = reading.parse(content, place)

@@ -17,8 +17,8 @@ from conductor.record.turns.line import AGENT, CLIENT, FORMAT
 
 _NULL: Final = msgspec.Raw(b"null")
 _DISPUTED: Final = (
-    "the next message contradicts one before it: a worker wrote it that did not know yet that "
-    "another had its room, or somebody made one of the two up"
+    "the next message contradicts an earlier message: its worker did not know yet that another "
+    "worker had the room, or somebody forged one of the two"
 )
 
 

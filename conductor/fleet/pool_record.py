@@ -32,8 +32,8 @@ MOST: Final = 64 * 1024
 
 _FORMAT: Final = "conductor.record.1"
 _HINT: Final = (
-    "somebody else may have written it; workers keep what they have, and `conductor fleet rollout "
-    "BUNDLE --key KEY` writes a new one"
+    "somebody else may have written this record; workers keep their bundles, and `conductor fleet "
+    "rollout BUNDLE --key KEY` writes a new record"
 )
 
 

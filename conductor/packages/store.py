@@ -78,7 +78,7 @@ def unknown(name: str, known: Iterable[str]) -> UsageError:
     """The error for a name under which nothing is installed."""
     return UsageError(
         f"no component is installed as `{visible_path(name)}`",
-        did_you_mean(name, known, "`conductor list` shows what is installed"),
+        did_you_mean(name, known, "`conductor list` shows the installed components"),
     )
 
 

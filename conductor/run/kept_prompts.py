@@ -189,7 +189,7 @@ class KeptPrompts:
 
     def _fails(self, error: Exception) -> None:
         text = f"`{paths.prompts()}` cannot be used: {private_files.reason(error)}"
-        hint = "so sessions that are loaded again show what components added to prompts"
+        hint = "so sessions that are loaded again show the text that components added to prompts"
         self._why = f"{text}\nhint: {hint}"
 
 

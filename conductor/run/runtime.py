@@ -567,7 +567,7 @@ class Runtime:
         """Logs the number of copies for which an observer was too slow."""
         lost = self.outboxes.lost.pop(name, 0) + self.router.forget_lost(name)
         if lost:
-            text = f"it was too slow for {counted(lost, 'copy')} of what it observes"
+            text = f"it was too slow for {counted(lost, 'copy')} of the messages that it observes"
             self.log("warning", name, text)
 
     def _closure(self, name: str, how: Ended) -> Closure:

@@ -137,7 +137,7 @@ def _not_hardened(missing: Sequence[harden.Layer]) -> int:
     layers = ", ".join(f"{layer.name} ({layer.detail})" for layer in missing)
     reason = Closure(
         f"the host of sandboxed proxies cannot be hardened as required: {layers}",
-        "`conductor doctor` shows what this machine has; leave out `require-hardening`",
+        "`conductor doctor` shows the abilities of this machine; or leave out `require-hardening`",
     )
     os.write(1, failed_line(reason))
     return EXIT_GUEST_FAILED

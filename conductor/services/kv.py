@@ -298,8 +298,8 @@ def check_quota(count: int, used: int) -> None:
     so many bytes."""
     if used > QUOTA_BYTES or count >= QUOTA_KEYS:
         text = (
-            f"the quota of {QUOTA_BYTES:,} bytes and {QUOTA_KEYS:,} keys is used up; "
-            "delete what is not needed"
+            f"the quota of {QUOTA_BYTES:,} bytes and {QUOTA_KEYS:,} keys is used up; delete values "
+            "that you do not need"
         )
         raise ServiceError("quota", text)
 

@@ -69,7 +69,10 @@ def read(where: str) -> dict[str, Entry]:
     except OSError as error:
         shown = visible_path(where)
         text = f"the catalogue `{shown}` cannot be read: {error.strerror or error}"
-        hint = "put it there, or name another one: `indexes` in conductor.toml, or `--index`"
+        hint = (
+            "put the catalogue there, or name another catalogue: `indexes` in conductor.toml, or "
+            "`--index`"
+        )
         raise UsageError(text, hint) from None
     return parse(content, where)
 

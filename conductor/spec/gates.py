@@ -108,8 +108,8 @@ def is_sandboxed(plan: Plan, warn: Warn) -> Plan:
             raise UsageError(
                 f"{spec.label('proxy')} is not sandboxed, and `require-sandbox` is set "
                 f"({plan.origin('require_sandbox')})",
-                "use a WebAssembly build of it (`conductor inspect` shows what a component is), "
-                "or leave out `require-sandbox`",
+                "use a WebAssembly build of the component (`conductor inspect` shows its kind), or "
+                "leave out `require-sandbox`",
             )
         for key in ("quiet", "mcp_bridge"):
             if getattr(spec, key) is not None:

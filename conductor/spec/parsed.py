@@ -130,7 +130,7 @@ def _command(command: str, rest: list[str]) -> Written:
     if not rest:
         raise UsageError(
             "nothing follows `--`",
-            f"what follows is one command with its arguments: `conductor {command} datetime -- "
+            f"all words after it are one command: `conductor {command} datetime -- "
             "claude-agent-acp`",
         )
     return Written(rest)

@@ -76,15 +76,15 @@ def runnable(words: list[str], known: Callable[[str], Iterable[str]]) -> list[st
     if "/" in program:
         hint = "check the path, and that the file is executable"
     elif os.path.exists(program):
-        hint = f"for what is in this folder, write its path: `./{program}`"
+        hint = f"for a file or folder here, write its path: `./{program}`"
     elif program in ("agent", "proxy"):
         hint = f"components stand here without the word `{program}`: leave it out"
     elif agent is not None:
         hint = agents.missing(agent, program)[1]
     else:
         other = (
-            "install it, give its path, or make it a name in conductor.toml (`conductor config "
-            "show` says where that is); `conductor list --bundled` shows those that come with it"
+            "install the program, write its path, or define the name in conductor.toml (`conductor "
+            "config show` names the file); `conductor list --bundled` lists bundled components"
         )
         hint = did_you_mean(program, names, other)
     raise UsageError(f"`{program}` is neither a component nor a program on PATH", hint)

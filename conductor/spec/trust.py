@@ -139,7 +139,8 @@ def guard(path: str) -> str:
     except guarded.UnguardedError as error:
         raise UsageError(
             f"`{visible_path(path)}` cannot be trusted: {error}",
-            "trust what nobody else can change: `chmod go-w` on that place, or a folder elsewhere",
+            "trust a folder that nobody else can change: run `chmod go-w` on this place, or use "
+            "another folder",
         ) from None
 
 
@@ -152,7 +153,7 @@ def now() -> int:
 
 
 STORE: Final = PrivateStore(
-    paths.trust, Trust, VERSION, "what you trust", "trust again what you trusted"
+    paths.trust, Trust, VERSION, "what you trust", "trust your folders and components again"
 )
 
 

@@ -65,8 +65,8 @@ BYTES: Final = Number("conductor.bytes", "By", "Bytes of their params, results a
 ADDED: Final = Number("conductor.tokens.added", "", "Tokens added to prompts, estimated.")
 VERDICTS: Final = Number("conductor.verdicts", "", "Actions of a component that conductor refused.")
 WOULD: Final = Number(
-    "conductor.would", "", "What was only watched of a component: it would have been refused, or "
-    "the component would have changed something."
+    "conductor.would", "", "Watched acts of a component: conductor would have refused the act, or "
+                           "the component would have changed a message."
 )  # fmt: skip
 USAGE: Final = Number(
     "gen_ai.client.token.usage", "", "Tokens of a turn, as the agent reports them.", "histogram",

@@ -343,7 +343,8 @@ def test_an_index_of_the_command_line(here: Here) -> None:
 
 def test_a_catalogue_without_anything_is_named(here: Here) -> None:
     empty = here.project / "empty"
-    here.do("list", "--index", str(empty)).assert_error(2, f"`{empty}` cannot be read", "put it")
+    told = here.do("list", "--index", str(empty))
+    told.assert_error(2, f"`{empty}` cannot be read", "put the catalogue there")
     empty.mkdir()
     ran = here.do("list", "--index", str(empty))
     assert f"the catalogue `{empty}` offers nothing for conductor\n" in ran.out

@@ -140,7 +140,7 @@ def test_every_mistake_of_every_file_is_reported(here: Place) -> None:
         (f"{user}, line 2: there is no option `lgo`", "did you mean `log`?"),
         (f"{user}, line 3: `reload` cannot be `1`", "a switch is true or false"),
         (f"{user}, line 4: a configuration has no key `option`", "did you mean `options`?"),
-        (f"{user}, line 6: `no-such-program` is neither", "install it"),
+        (f"{user}, line 6: `no-such-program` is neither", "install the program"),
         (f"{user}, line 9: a component has no key `alow`", "did you mean `allow`?"),
         (f"{user}, line 12: there is no chain `nothing`", "chains are: "),
         (f"{user}, line 13: no such module: `{user.parent}/no.wasm`", "check the path"),

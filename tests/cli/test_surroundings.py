@@ -139,7 +139,7 @@ def test_an_output_that_takes_nothing(arguments: list[str], tmp_path: Path) -> N
         assert run("exec", "demo", "--audit", "audit.jsonl", "-p", "x", cwd=tmp_path).code == 0
     for redirected, why in ((">&-", ""), (">/dev/full", "No space left on device")):
         ran = run(*arguments, redirected=redirected, cwd=tmp_path)
-        ran.assert_error(1, f"cannot write standard output: {why}", "send it to a file")
+        ran.assert_error(1, f"cannot write standard output: {why}", "send the result to a file")
     ran = run(*arguments, redirected="<&- 2>&-", cwd=tmp_path)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out

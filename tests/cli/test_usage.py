@@ -159,7 +159,7 @@ WRONG = {
     "no program behind two dashes": (
         ["exec", "-p", "x", "--", "nothing-there", "--flag"],
         "`nothing-there` is neither a component nor a program on PATH",
-        "install it",
+        "install the program",
     ),
     "no chain": (["agent", "@work", "demo"], "there is no chain `work`", "[chains.NAME]"),
     "agent misspelt": (["agent", "clade"], "`clade` is neither", "did you mean `claude`?"),
@@ -193,7 +193,7 @@ WRONG = {
     "no such name": (
         ["agent", "nothing-there"],
         "`nothing-there`",
-        "`conductor list --bundled` shows",
+        "`conductor list --bundled` lists",
     ),
     "a command in two words": (
         ["exec", "python", "proxy.py", "demo", "-p", "x"],
@@ -367,7 +367,7 @@ def test_help_into_a_closed_pipe_is_no_traceback() -> None:
 def test_a_name_of_something_in_this_folder_gets_its_path(tmp_path: Path) -> None:
     (tmp_path / "emoji").mkdir()
     ran = conductor("inspect", "emoji", cwd=tmp_path)
-    ran.assert_error(2, "`emoji` is neither", "hint: for what is in this folder", "`./emoji`")
+    ran.assert_error(2, "`emoji` is neither", "hint: for a file or folder here", "`./emoji`")
 
 
 def test_words_that_people_type_are_no_commands_and_mean_one() -> None:

@@ -267,7 +267,7 @@ def test_what_was_kept_is_told_to_a_later_instance() -> None:
         pb << Serve("p", "keep", None, b'{"c":[1.50],"b":null,"x":null}')
         pb >> ("p", "c", request(1, "keep", {"a": "new"}))
         pb << Serve("p", "keep", None, b'{"a": "new"}') << ("p", "c", result(1, {}))
-        wrong = "`keep` takes an object: what is to be kept"
+        wrong = "`keep` takes an object: the value to keep"
         unfit: list[Any] = [[], None]
         for params in unfit:
             pb >> ("p", "c", request(2, "keep", params)) << Noted("warning", "p", wrong)

@@ -68,4 +68,4 @@ def test_without_the_file_all_is_shown_and_said(rig: Rig, tmp_path: Path) -> Non
     assert load(first, session)[:2] == [f"> {DATE}", f"> {WORDS}"]
     assert first.finish() == 0
     assert first.stderr.count("prompts.jsons") == 1
-    assert "show what components added to prompts" in first.stderr
+    assert "show the text that components added to prompts" in first.stderr

@@ -166,7 +166,7 @@ def test_an_agent_that_is_not_there_names_what_installs_it(programs: Path) -> No
 
 def test_a_word_near_an_agents_is_asked_about(programs: Path) -> None:
     assert _refused("opencod").hint == "did you mean `opencode`?"
-    assert "`conductor list --bundled` shows" in _refused("xyzzy").hint
+    assert "`conductor list --bundled` lists" in _refused("xyzzy").hint
 
 
 def test_what_comes_before_hides_an_agent(programs: Path, tmp_path: Path) -> None:

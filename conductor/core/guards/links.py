@@ -83,7 +83,7 @@ _close = lazy_pattern(rf"(?:[{UNSEEN}\"'`>)\]}},;:!?*]|\.(?![./\\]|$))*")
 letter."""
 _harmless = lazy_pattern(r"(?!file:|[a-z]:)[\w-]+(?:[./:][\w-]+)*/?", re.ASCII | re.IGNORECASE)
 _HINTS: Final = {
-    "mention": "what stands behind an `@` may be read as a file; not so behind `@` and a blank",
+    "mention": "the agent may read the word after `@` as a file; write a blank after `@`",
     "link": (
         "beside paths inside, http, https, data, acp, mcp and schemes with a dot may stand, and"
         " of an embedded resource with its own text one that nobody opens, as in context://today"

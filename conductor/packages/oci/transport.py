@@ -167,8 +167,8 @@ class Transport:
         if answer.status in (401, 403):
             return ComponentError(
                 f"`{self.host}` does not let us at `{name}`: {_reason(answer)}",
-                f"log in: `docker login {self.host}`, `podman login` or `oras login`; their "
-                "`config.json` is what conductor reads (DOCKER_CONFIG names its folder)",
+                f"log in: `docker login {self.host}`, `podman login` or `oras login`; conductor "
+                "reads their `config.json` (DOCKER_CONFIG names its folder)",
             )
         later = answer.status >= _FAILS or answer.status == _TOO_OFTEN
         kind = download.UnreachableError if later else ComponentError

@@ -41,7 +41,7 @@ WRITTEN: Final = (
         (
             "a folder with a component: a `component.toml`, one `.wasm`, or Python source. Names "
             "that begin with a dot, `__pycache__`, `node_modules`, `venv` and the component's own "
-            "archives (`NAME-VERSION.tar.gz`) stay behind"
+            "archives (`NAME-VERSION.tar.gz`) are left out"
         ),
     ),
     ("`./weather.tar.gz`, `./weather.zip`", "an archive of such a folder"),
@@ -52,8 +52,8 @@ WRITTEN: Final = (
     (
         "`git+https://HOST/NAME.git@COMMIT`",
         (
-            "the files of a commit, 40 digits; `#subdirectory=FOLDER` behind it takes one folder. "
-            "Also `git+ssh://` and `git+file://`"
+            "the files of a commit, 40 digits. `#subdirectory=FOLDER` after the commit takes one "
+            "folder. Also `git+ssh://` and `git+file://`"
         ),
     ),
     (

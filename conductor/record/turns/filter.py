@@ -100,24 +100,27 @@ _CHANGED: Final = {
 }
 
 TERMS: Final = {
-    "method": Term("METHOD", "the method; of a response, that of its request", _name(
+    "method": Term("METHOD", "has this method; a response has the method of its request", _name(
         lambda row: (row.method,))),
-    "component": Term("NAME", "sent or received by this component, or refused to it", _name(
+    "component": Term("NAME",
+        "sent or received by this component, or refused to this component", _name(
         lambda row: (row.source, row.target))),
-    "from": Term("NAME", "sent by it", _name(lambda row: (row.source,))),
-    "to": Term("NAME", "received by it", _name(lambda row: (row.target,))),
+    "from": Term("NAME", "sent by this component", _name(lambda row: (row.source,))),
+    "to": Term("NAME", "received by this component", _name(lambda row: (row.target,))),
     "session": Term("ID", "of this session", _name(lambda row: (row.session,))),
     "type": Term("TYPE", "`request`, `response`, `notification`, `verdict`, `would` or `notice`; "
         "of an audit also `effect`", _name(lambda row: (row.kind,))),
     "change": Term("CHANGE", "`changed`, `answered`, `originated` or `dropped` by a component; of "
         "an audit also `reordered` or `rebound`", _name(lambda row: (row.change,))),
     "turn": Term("NUMBER", "of this turn", _turn),
-    "slow": Term("TIME", "answered, or passed on, after this time or later", _slow),
+    "slow": Term("TIME", "answered or passed on after this time or later", _slow),
     "text": Term("WORDS", "holds these words", _text),
     "changed": Term("", "changed, answered or made by a component", _test(
         lambda row: row.change in _CHANGED)),
     "refused": Term("", "refused by conductor", _test(lambda row: row.kind == "verdict")),
-    "would": Term("", "only watched: would have been refused, or changed something", _test(
+    "would": Term("",
+        "only watched: conductor would have refused the act, or the component would have changed a "
+        "message", _test(
         lambda row: row.kind == "would")),
     "mcp": Term("", "a message of MCP", _test(lambda row: row.protocol == "mcp")),
     "error": Term("", "an error", _test(
@@ -126,7 +129,7 @@ TERMS: Final = {
 
 TOGETHER: Final = (
     ("`A & B`, `A B`", "both"),
-    ("`A | B`", "one of them, or both; `&` binds closer"),
+    ("`A | B`", "one of the two, or both; `&` binds closer"),
     ("`!A`", "not A"),
     ("`(A | B) & C`", "parentheses, as in arithmetic"),
     ('`hello`, `"two words"`', "holds these words, as `~text` does"),

@@ -36,7 +36,9 @@ MOST: Final = 256 * 1024
 _DEPTHS: Final[Mapping[Key, int]] = {"components": 2, "chains": 4}
 """How many keys lead to a component: `components.NAME`, `chains.NAME.components[N]`."""
 
-_HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
+_HINT: Final = (
+    "docs/configuration.md explains the file; with `--isolated` conductor reads no such file"
+)
 
 
 def content(path: str, *, links: bool) -> bytes:

@@ -88,7 +88,7 @@ def _add(tables: dict[str, Any], origins: dict[tuple[Key, ...], str], word: str)
         if not isinstance(table, dict):
             raise UsageError(
                 f"`-c {key}` is below `{name}`, which another `-c` sets",
-                "set the whole of it, or each part",
+                "set the whole table, or each part",
             )
     table[path[-1]] = _value(path, text)
     origins[path] = f"command line, -c {key}"

@@ -76,7 +76,7 @@ class Question(msgspec.Struct, frozen=True):
     options: ClassVar = OPTIONS
     narrow: ClassVar = "runs with the default rights"
     """The state without a yes."""
-    hint: ClassVar = "`conductor trust PATH` allows what a component asks for"
+    hint: ClassVar = "`conductor trust PATH` allows all rights that a component asks for"
     """How to agree without a question."""
 
     @property

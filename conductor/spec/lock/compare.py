@@ -82,8 +82,8 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     if refused:
         raise UsageError(
             f"{path}{origins.by(who)} does not allow this chain\n{refused}",
-            "`conductor inspect` shows what a component is and may do; "
-            "`conductor lock COMPONENT…` with the same components accepts the changes",
+            "`conductor inspect` shows a component and its rights; `conductor lock COMPONENT…` "
+            "with the same components accepts the changes",
         )
     for entry, differences in comparison.each:
         for difference in differences:

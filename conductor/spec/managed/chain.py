@@ -202,7 +202,7 @@ def _judged(managed: Managed, spec: Spec, *, agent: bool) -> Spec:
             f"make it sandboxed Python, or ask {managed.file.contact}",
         )
     if not agent and managed.file.require_sandbox and not spec.sandboxed:
-        hint = "use a WebAssembly or sandboxed Python build of it"
+        hint = "use a WebAssembly or sandboxed Python build of the component"
         raise managed.refusal(f"{named} is not sandboxed", "require-sandbox", hint=hint)
     entries: Sequence[Entry] | None = managed.file.agents if agent else managed.file.components
     table = "agents" if agent else "components"

@@ -33,7 +33,7 @@ _LONGEST: Final = 4096
 """Bytes of one of its lines: the time to read a key grows with the square of its dots."""
 
 _DIGEST: Final = lazy_pattern(r"[0-9a-f]{64}")
-_HINT: Final = "docs/proxies.md says what a manifest holds"
+_HINT: Final = "docs/proxies.md explains the manifest"
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -243,7 +243,7 @@ def _what_runs(manifest: Manifest) -> None:
         raise Mistake("an agent cannot be sandboxed", "kind", hint='give it a `command = ["…"]`')
     runs = "command" if manifest.command else "python" if manifest.scripted else None
     if carrier is not None and (runs or carrier) != carrier:
-        raise Mistake(f"`carrier` is `{carrier}`, but what runs is {runs}", "carrier")
+        raise Mistake(f"`carrier` is `{carrier}`, but the module is {runs}", "carrier")
     if carrier in ("python", "command") and runs is None:
         raise Mistake(f"`carrier` is `{carrier}`, but `file` is a module", "carrier")
     if manifest.sha256 and not _DIGEST.fullmatch(manifest.sha256):

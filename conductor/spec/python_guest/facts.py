@@ -107,7 +107,7 @@ def compare(declared: Declared, manifest: Manifest, path: str) -> None:
         return
     raise UsageError(
         f"`{manifest.file}` {wrong}, and {path} does not ask for that",
-        f"{path} is what counts: write them below `[rights]` there, and leave them out of "
+        f"{path} decides: write the rights below `[rights]` there, and leave them out of "
         "`Proxy(…)`",
     )
 

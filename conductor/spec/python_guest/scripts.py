@@ -25,7 +25,7 @@ LIMITS: Final = {"memory_bytes": 256 * 1024 * 1024, "cpu_ms": 5000}
 MOST: Final = 4 * 1024 * 1024
 """Bytes of source one proxy may have."""
 
-_OWN_FOLDER: Final = "give the proxy a folder of its own, with what it needs and nothing else"
+_OWN_FOLDER: Final = "give the proxy its own folder, with only the files that it needs"
 
 _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 _MAINS: Final = ("proxy.py", "main.py", "__main__.py")

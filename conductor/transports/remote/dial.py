@@ -75,7 +75,7 @@ def shown(token: Callable[[], str]) -> str:
     if not text or not text.isascii() or any(sign <= " " or sign == "\x7f" for sign in text):
         raise ComponentError(
             "a token is one word of ASCII, and this one is not",
-            "check what the variable, or the file, of the token holds",
+            "check the variable, or the file, that holds the token",
         )
     return text
 
