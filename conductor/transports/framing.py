@@ -12,6 +12,9 @@ LINE_LIMIT: Final = 64 * 1024 * 1024
 
 _HEAD: Final = 4096
 
+_SMALL: Final = 4096
+"""Bytes of a part that others are added to."""
+
 _LARGE: Final = 64 * 1024
 _FEW: Final = 64
 
@@ -30,6 +33,15 @@ def split(chunk: bytes) -> list[bytes]:
         start, end = end + 1, chunk.find(b"\n", end + 1)
     lines.append(chunk[start:])
     return lines
+
+
+def keep_part(parts: list[bytes], part: bytes) -> None:
+    """Adds a part of a line. A small part becomes one with the part before: a line may come in
+    parts of two bytes, of which each would take forty."""
+    if parts and len(parts[-1]) < _SMALL:
+        parts[-1] += part
+    else:
+        parts.append(part)
 
 
 class LineSplitter:
@@ -86,7 +98,7 @@ class LineSplitter:
     def _keep(self, rest: bytes) -> None:
         if self._skipping:
             return
-        self._parts.append(rest)
+        keep_part(self._parts, rest)
         self.held += len(rest)
         if self.held > self._limit:
             self._within(b"".join(self._parts))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.transports.framing import LineSplitter
+from conductor.transports.framing import LINE_LIMIT, LineSplitter
+from conductor.transports.remote.sse import EventParser
 
 CASES: list[tuple[bytes, list[bytes], bytes]] = [
     (b"", [], b""),
@@ -95,3 +96,18 @@ def test_the_last_line_over_the_limit_is_reported_at_the_end() -> None:
     assert splitter.feed(b"0123456789ab") == []
     assert splitter.end() == b""
     assert len(splitter.oversized) == 1
+
+
+def test_a_line_in_small_parts_takes_little_more_than_its_bytes() -> None:
+    parts = [b"%02d" % (number % 100) for number in range(4_000)]
+    for reader in (LineSplitter(), EventParser(LINE_LIMIT)):
+        tracemalloc.start()
+        for part in parts:
+            assert reader.feed(part) == []
+        assert tracemalloc.get_traced_memory()[0] < 4 * 2 * len(parts)
+        tracemalloc.stop()
+    splitter = LineSplitter()
+    splitter.feed(b"".join(parts[:1]))
+    for part in parts[1:]:
+        splitter.feed(part)
+    assert splitter.feed(b"\n") == [b"".join(parts)]

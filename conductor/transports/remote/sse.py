@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from conductor.transports.framing import keep_part
 from conductor.transports.remote.wire import LONGEST_ID
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -97,7 +98,7 @@ class EventParser:
             # The name of the field stays: the line still ends, and is still of the event.
             self._parts = [b"".join((*self._parts, part))[:_HEAD]]
             return
-        self._parts.append(part)
+        keep_part(self._parts, part)
 
     def _skip(self, head: bytes) -> None:
         if not self._skipped:
