@@ -304,8 +304,9 @@ def _address(url: str) -> Address:
     try:
         split = urlsplit(url)
         host, port = split.hostname or "", split.port
+        host.encode("idna")
     except ValueError:
         host, port = "", None
-    if not host or split.scheme not in ("http", "https"):
+    if not host or not _VISIBLE.fullmatch(url) or split.scheme not in ("http", "https"):
         raise ComponentError("has no URL of http or https", "check it in the editor's settings")
     return Address(split.scheme, host, port or SCHEMES[split.scheme].port, split.path)

@@ -206,6 +206,12 @@ class ProcessTransport(Piped):
                 else "check that the program is installed and on PATH",
                 {"command": self.describe()},
             ) from None
+        except ValueError:  # its text may show a variable's value
+            raise ComponentError(
+                f"cannot start `{self.describe()}`: no program takes such words or variables",
+                "look for characters that nobody sees, and for half of an emoji",
+                {"command": self.describe()},
+            ) from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         pipes = self._process.stdin.fileno(), self._process.stdout.fileno()

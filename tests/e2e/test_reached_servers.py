@@ -99,11 +99,22 @@ def test_without_the_setting_the_agent_reaches_it(rig: Rig, offers: Path) -> Non
     assert tools.STORE.load().kept == {}
 
 
-def test_a_server_that_cannot_be_started_is_an_error(rig: Rig, offers: Path) -> None:
-    chain, session = started(rig, stdio(offers, command="no-such-program"))
+def test_servers_that_cannot_be_started_are_errors(rig: Rig, offers: Path) -> None:
+    odd: list[Json] = [
+        {"command": "no-such-program"},
+        {"command": "no\0program"},
+        {"command": "half\ud83d"},
+        {"args": ["\0"]},
+        {"env": [{"name": "A=B", "value": "s3cret"}]},
+        {"env": [{"name": "A", "value": "s3cret\ud83d"}]},
+    ]
+    first, *more = (stdio(offers, **each, name=f"n{at}") for at, each in enumerate(odd))
+    chain, session = started(rig, first, more=tuple(more))
     chain.prompt(session, "/tools")
     assert chain.finish() == 0
-    assert "MCP server `tools` cannot be reached: cannot start `no-such-program`" in chain.stderr
+    for at in range(len(odd)):
+        assert f"MCP server `n{at}` cannot be reached: cannot start" in chain.stderr
+    assert "s3cret" not in chain.stderr
 
 
 def test_another_name_of_a_command_is_no_other_server(rig: Rig, offers: Path) -> None:

@@ -410,7 +410,19 @@ async def test_a_header_that_is_none_is_an_error_without_its_value(header: tuple
     assert stage.heard == []
 
 
-@pytest.mark.parametrize("url", ["ftp://x/", "http://", "x", "http://x:99999/", "http://[x/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x/",
+        "http://",
+        "x",
+        "http://x:99999/",
+        "http://[x/",
+        "http://x/\u00e9",
+        "http://a..b/",
+        "http://x/\ud800",
+    ],
+)
 def test_a_url_that_is_none_is_an_error(url: str) -> None:
     client = StreamableHttp(HttpDeclaration(url, ()), line_limit=LIMIT)
     with pytest.raises(ComponentError, match="no URL of http or https"):
