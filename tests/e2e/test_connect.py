@@ -130,7 +130,7 @@ def test_a_token_is_not_sent_where_others_read_it() -> None:
 def test_a_token_that_is_none_is_named(scheme: str) -> None:
     variables = environment(**{TOKEN: "t\u00f6k\u00e9n of more words"})
     ran = conductor("connect", f"{scheme}://127.0.0.1:9", env=variables)
-    ran.assert_error(2, "a token is one word of ASCII", "hint: check what the variable")
+    ran.assert_error(2, "a token is one word of ASCII", "hint: check the variable")
 
 
 def test_open_requests_are_answered_when_the_way_is_lost(rig: Rig) -> None:
