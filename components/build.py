@@ -52,7 +52,7 @@ _DIGEST_LINE: Final = re.compile(r'^sha256 = "[0-9a-f]*"$', re.MULTILINE)
 
 
 class BuildError(Exception):
-    """A component could not be built, or is not what its source builds."""
+    """A component could not be built, or differs from the build of its source."""
 
 
 class Component(NamedTuple):

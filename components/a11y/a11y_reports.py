@@ -1,4 +1,4 @@
-"""Reads what accessibility checkers print: axe and pa11y as JSON, ESLint as JSON or text."""
+"""Reads the output of accessibility checkers: axe and pa11y as JSON, ESLint as JSON or text."""
 
 import contextlib
 import itertools

@@ -51,7 +51,7 @@ async def initialize(request: Request, following: Any) -> Any:
 
 
 def change(changes: Changes, said: dict[str, Any], name: str) -> None:
-    """Makes the changes in one side's words; `name` is what version 1 calls its capabilities."""
+    """Makes the changes in one side's words; `name` is version 1's name of its capabilities."""
     if not changes:
         return
     if name not in said:  # in version 2 both sides call them the same

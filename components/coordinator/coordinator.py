@@ -130,7 +130,7 @@ def cancelled(notification: Notification) -> None:
 
 @proxy.update(_TEXT)
 def heard(update: Update) -> None:
-    """Keeps what the chain's agent says, for the review."""
+    """Keeps the text of the chain's agent, for the review."""
     update.state.said += update.text
 
 

@@ -9,7 +9,7 @@ from guest_sdk.python import Proxy, ProxyError
 
 Verdict = Literal["allow", "narrow", "deny"]
 LARGEST = 256 * 1024
-"""Characters of a question. A longer one is refused: who pads it could hide what matters."""
+"""Characters of a question. A longer question is refused: padding could hide the important part."""
 ANSWER = 64 * 1024
 """Bytes of an answer."""
 KEPT = 256

@@ -32,7 +32,7 @@ class Flags(NamedTuple):
 
 
 class UsageError(Exception):
-    """The command line is wrong; the text says how, and what to do."""
+    """The command line is wrong; the text names the mistake and the remedy."""
 
 
 class Help(Exception):  # noqa: N818 - not an error: it asks for the help text

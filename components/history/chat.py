@@ -139,7 +139,7 @@ class Chat:
         self.chars += len(said)
 
     def moved(self, config: Config, summary: str) -> str:
-        """Goes on in the spare session; what the agent is to be told there."""
+        """Goes on in the spare session; returns the text for the agent there."""
         for turn in self.turns:
             self.note_facts(config, turn.answer, marked=False)
         self.past.append(self.agent)

@@ -255,7 +255,7 @@ async def follow(session: Session, prompts: list[Any]) -> None:
 
 
 def act(session: Session, stop: Any, *, only_told: bool) -> list[Any]:
-    """Says what rules say after a turn; the prompts they send. Such a turn sends no others."""
+    """Says the texts of rules after a turn; returns their prompts, none if `only_told`."""
     prompts = []
     for rule in rules("turn"):
         if stop not in rule.stop or not re.search(rule.match, session.state.said):

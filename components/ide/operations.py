@@ -14,7 +14,7 @@ STANDARD = {
     "get-diagnostics": "Errors and warnings that the editor shows",
     "open-file": "Opens a file in the editor",
 }
-"""Operations by the names that editors use, as long as this one has not said what it has."""
+"""Operations by the names that editors use, until this editor has named its own."""
 
 STEPS = 10
 """Steps of one plan, at most."""
@@ -29,8 +29,8 @@ class Step(NamedTuple):
 
 
 def plan(text: str) -> list[Step] | None:
-    """The plan in what an agent has said; None: there is none. Raises `ValueError` for one that is
-    no list of steps."""
+    """The plan in an agent's text; None: there is none. Raises `ValueError` for a plan that is no
+    list of steps."""
     found = _PLAN.findall(text)
     if not found:
         return None

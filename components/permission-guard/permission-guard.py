@@ -194,7 +194,7 @@ def paths(call: dict[str, Any], given: dict[str, Any], subject: dict[str, Any]) 
 
 
 def arguments(given: Any) -> Iterator[str]:
-    """Every path among arguments, by the names of those."""
+    """Every path among arguments; the arguments' names tell the paths."""
     if isinstance(given, list):
         for one in given:
             yield from arguments(one)

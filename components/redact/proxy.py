@@ -1,4 +1,4 @@
-"""Keeps secrets out of prompts, and out of what the agent shows, also where chunks split them.
+"""Keeps secrets out of prompts, and out of the agent's text, also where chunks split them.
 
 conductor agent 'redact,config.words=["hunter2"]' claude-agent-acp
 """

@@ -1,4 +1,4 @@
-"""Reads what rustc and cargo print: as text, in short, or as JSON."""
+"""Reads the output of rustc and cargo: as text, in short, or as JSON."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Reads what tsc prints: plain, pretty, and as bundlers pass it on."""
+"""Reads the output of tsc: plain, pretty, and as bundlers pass it on."""
 
 import re
 from dataclasses import dataclass, field

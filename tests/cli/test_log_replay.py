@@ -38,7 +38,7 @@ def record(file: Path, *arguments: str, said: bytes = b"") -> None:
 
 
 def replay(file: Path, *arguments: str, timeout: str = "50") -> Ran:
-    """Replays it."""
+    """Replays a component of a trace."""
     return conductor("log", "replay", str(file), "--timeout", timeout, *arguments)
 
 

@@ -104,7 +104,7 @@ class Switches:
         self.asked: list[str] = []
 
     def ask(self, do: str, name: str, **_: object) -> None:
-        """Notes it."""
+        """Notes the action and the component."""
         self.asked.append(f"{do} {name}")
 
     def close(self) -> None:

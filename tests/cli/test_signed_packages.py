@@ -324,7 +324,8 @@ def test_another_component_of_the_same_signer(home: Home) -> None:
 
 @pytest.mark.proves("an update by another signer")
 def test_what_replaces_a_component_is_signed_as_that_was(home: Home) -> None:
-    """Also where its name is known only once it is here, and another name has another signer."""
+    """Also where the component's name is known only after the fetch, and another name has another
+    signer."""
     trust = Sigstore()
     mine = home.trusts(trust)
     home.publish("1.0.0", trust)

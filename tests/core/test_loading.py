@@ -35,7 +35,7 @@ def loading(component: Component) -> Playbook:
 
 
 def load(pb: Playbook) -> None:
-    """The host reports that it has loaded them."""
+    """The host reports that it has loaded its guests."""
     assert pb.router.loading("g")
     pb >> (lambda router: router.loaded("g"))
     assert not pb.router.loading("g")

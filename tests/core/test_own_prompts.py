@@ -301,7 +301,7 @@ def test_a_prompt_in_no_session_is_paid_by_the_one_that_was_prompted_last() -> N
 
 
 def test_what_a_host_sends_under_the_id_of_another_request_is_its_own() -> None:
-    """Else the user's list would have the host's sessions."""
+    """Otherwise the user's list would have the host's sessions."""
     with begun(Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)) as pb:
         pb >> ("client", request("p", PROMPT, prompt("hi")))
         pb << ("h", "p", request(Hole("h"), PROMPT, prompt("hi")))

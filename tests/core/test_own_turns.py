@@ -67,7 +67,7 @@ def begun(pb: Playbook, name: str = "g", session: str = "S", **more: Any) -> str
 
 
 def end(pb: Playbook, hole: str, name: str = "g", id_: int = 2) -> None:
-    """The component ends it."""
+    """The component ends its turn."""
     pb >> (name, "c", request(id_, "turn/end", {"turn": pb.values[hole]}))
 
 
@@ -89,7 +89,7 @@ def own(pb: Playbook, name: str = "g", id_: str = "own", session: str = "S") -> 
 
 
 def over(pb: Playbook, name: str = "g", id_: str = "own") -> None:
-    """The agent answers that."""
+    """The agent answers the prompt."""
     pb >> ("agent", result(Hole(f"a-{id_}"), DONE)) << (name, "s", result(id_, DONE))
 
 

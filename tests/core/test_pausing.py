@@ -64,7 +64,7 @@ def past(pb: Playbook, asked: object) -> None:
 
 
 def through(pb: Playbook, asked: object) -> None:
-    """A turn with it."""
+    """Plays a turn that goes through the component."""
     given(pb, asked=asked)
     passed(pb, asked=asked)
     pb >> ("agent", update("yes")) << ("g", "s", update("yes"))
@@ -117,7 +117,7 @@ def test_a_program_of_any_dialect_is_paused(kind: str) -> None:
 
 
 def turn(stage: Stage, number: int) -> Json:
-    """A turn, with a question in it; its answer."""
+    """Plays a turn with a question in it; returns the answer."""
     asked = stage.say({"jsonrpc": "2.0", "id": number, "method": PROMPT, "params": {"text": "hi"}})
     answer = {"jsonrpc": "2.0", "id": asked[-1]["id"], "result": {"outcome": "allow"}}
     (done,) = stage.say(answer)

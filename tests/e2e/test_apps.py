@@ -20,7 +20,7 @@ WORDS: Final = "This tool has a page, and this editor shows no pages. The answer
 
 
 def roll(chain: Chain, session: str, count: int) -> list[int]:
-    """The agent rolls so many dice; what it says of them."""
+    """The agent rolls so many dice; returns the numbers that it says."""
     before = len(chain.texts(session))
     chain.answer(chain.start_prompt(session, f'/tool roll {{"count": {count}}}'))
 

@@ -16,7 +16,7 @@ HARM: Final = {
     "wild_outbox": "beyond its memory",
     "import_host": "env.system",
 }
-"""A module for each kind of failure, and what is said of it; all modules:
+"""A module for each kind of failure, and the words of its error; all modules:
 `tests/e2e/test_hostile_guests.py`."""
 
 

@@ -226,7 +226,8 @@ def test_a_fault_that_hangs_is_ended_with_the_chain(rig: Rig, fault: str) -> Non
 
 
 def test_who_asks_while_the_chain_ends_is_told_of_the_culprit(rig: Rig) -> None:
-    """Not of a neighbour that was ended because of it; this one takes its time to end."""
+    """The error does not name a neighbour that was ended because of the culprit; the culprit ends
+    slowly."""
     chain = _chain(rig, "closes_stdout")
     chain.begin()
     late = [chain.start_prompt(chain.new_session(), "/echo poison")]

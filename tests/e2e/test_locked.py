@@ -17,7 +17,7 @@ CLOCK = ("-c", "clock=2025-10-08T12:34:56+00:00")
 
 
 def lock(rig: Rig, *components: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Locks a chain; the options that hold another to it."""
+    """Locks a chain; returns the options that hold another chain to the lock."""
     file = rig.folder / "conductor.lock"
     command = [*COMMAND, "lock", *options, "--output", str(file), *components]
     subprocess.run(command, check=True, cwd=rig.folder, stdout=subprocess.DEVNULL)

@@ -300,7 +300,7 @@ def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
 @pytest.mark.proves("no two components together make")
 @KINDS
 def test_no_two_together_make_up_a_conversation(rig: Rig, kind: str) -> None:
-    """The one refuses the request, so that the other may answer it."""
+    """One component refuses the request, so that the other component may answer it."""
     method = "_conversation/summarize"
     refuses = attacker(rig, "rear", REFUSES, kind, f"extension:{method}")
     invents = attacker(rig, "front", INVENTS, kind, f"extension:{method}")

@@ -47,12 +47,12 @@ class Changing:
         self._file.write_text(text, encoding="utf-8")
 
     def ask(self, *components: str) -> None:
-        """Writes another list, and signals that."""
+        """Writes another list, and signals the change."""
         self.write(*components)
         os.kill(self.chain.process.pid, signal.SIGHUP)
 
     def change(self, *components: str, until: str = NOW) -> None:
-        """The same, and waits for the line that says what came of it."""
+        """Writes another list, signals the change, and waits for the line with the outcome."""
         before = self.chain.stderr.count(until)
         self.ask(*components)
         self.chain.until(lambda: self.chain.stderr.count(until) > before, f"`{until}`")

@@ -34,7 +34,7 @@ def pid(rig: Rig) -> int:
 
 
 def kill(rig: Rig) -> None:
-    """Kills it."""
+    """Kills the agent."""
     os.kill(pid(rig), signal.SIGKILL)
 
 

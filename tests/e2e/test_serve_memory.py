@@ -145,7 +145,7 @@ def _until(server: Served, holds: Callable[[int], bool]) -> None:
 def test_the_memory_of_those_who_have_left_goes_back(
     rig: Rig, kind: Callable[[Served, str], tuple[socket.socket, bytes]]
 ) -> None:
-    """Also where nothing has come for long before they leave."""
+    """Also where no bytes have come for long before the clients leave."""
     token = new_token(rig, "alice")
     with served(rig, "serve", rig.demo(), *WS, *tokens(rig), "-c", "serve.linger=1") as server:
         before = resident(server)

@@ -105,7 +105,7 @@ def test_a_chain_that_fails_while_it_runs_is_reported_once(rig: Rig) -> None:
 
 
 def test_a_program_that_cannot_be_run_is_reported(rig: Rig) -> None:
-    """Only its start shows that."""
+    """Only the program's start shows the fault."""
     path = rig.folder / "broken"
     path.write_text("#!/no/such/interpreter\n")
     path.chmod(0o755)

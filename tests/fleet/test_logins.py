@@ -157,7 +157,7 @@ class Plain:
                     pass
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the server."""
         self._listener.close()
 
 

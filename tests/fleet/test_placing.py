@@ -94,7 +94,7 @@ def test_an_end_is_an_end() -> None:
 
 
 async def test_who_may_send_again_is_not_quiet_when_the_room_is_to_move_once_more() -> None:
-    """Else the room would move while messages of the client are on their way."""
+    """Otherwise the room would move while messages of the client are on their way."""
     bus = SimpleNamespace(cut=[], linked=[], publish=lambda *_: None)
     worker: Any = SimpleNamespace(bus=bus, settings=Settings())
     request: Any = SimpleNamespace(gateway="g", connection="c")

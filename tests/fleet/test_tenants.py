@@ -416,7 +416,7 @@ async def test_a_tenant_stores_no_more_than_its_part(tenants: Nats) -> None:
 
 
 def test_a_tenant_opens_no_more_connections_than_its_part(tenants: Nats) -> None:
-    """Each may stay unread, and NATS keeps what comes for it."""
+    """Each connection may stay unread, and NATS keeps the messages for it."""
     for role in ("gateway", "worker", "controller", "auditor", "admin"):
         with contextlib.ExitStack() as held:
             for _ in range(32):

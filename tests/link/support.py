@@ -8,7 +8,7 @@ import msgspec
 from conductor.link import Limits, Link
 
 SMALL: Final = Limits(packet=768, window=2048, frame=4000, queue=3000, acked=4)
-"""So small that frames are split and windows are full at once."""
+"""Limits so small that frames are split and windows are full at once."""
 COST: Final = 256
 
 

@@ -137,7 +137,7 @@ def test_lost_packets_are_sent_again_when_they_are_overdue() -> None:
 
 
 def test_a_slow_answer_to_hello_counts_though_hello_was_said_again() -> None:
-    """Else a network slower than the owner's patience would never open."""
+    """Otherwise a network slower than the owner's patience would never open."""
     one, other = Link("e"), Link("e")
     one.linked()
     other.linked()

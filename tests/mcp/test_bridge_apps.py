@@ -90,7 +90,7 @@ class Stage:
         return found[0] if found else {}
 
     def says(self, panel: Json, method: str, params: object = None, id_: object = 7) -> list[Any]:
-        """A message of the page; what the page gets for it."""
+        """Sends a message of the page; returns the messages for the page."""
         more = {} if params is None else {"params": params}
         head = {} if id_ is None else {"id": id_}
         said = {"jsonrpc": "2.0", **head, "method": method, **more}

@@ -48,23 +48,23 @@ class AgentTransport:
         self.written.append(data)
 
     def pause(self) -> None:
-        """Notes it."""
+        """Notes the call."""
         self.did.append("pause")
 
     def resume(self) -> None:
-        """Notes it."""
+        """Notes the call."""
         self.did.append("resume")
 
     def finish(self) -> None:
-        """Notes it."""
+        """Notes the call."""
         self.did.append("finish")
 
     def hear(self) -> None:
-        """Notes it."""
+        """Notes the call."""
         self.did.append("hear")
 
     async def close(self, grace: float) -> None:
-        """Notes it."""
+        """Notes the call."""
         self.did.append("close")
 
 
@@ -85,19 +85,19 @@ class ChainEvents(Carrying):
         self.lines += frames
 
     def oversized(self, head: bytes, limit: int) -> None:
-        """Notes it."""
+        """Notes the report."""
         self.heard.append((head, limit))
 
     def undeliverable(self, frame: bytes, why: str) -> None:
-        """Notes it."""
+        """Notes the report."""
         self.heard.append((frame, why))
 
     def drained(self) -> None:
-        """Notes it."""
+        """Notes the report."""
         self.heard.append("drained")
 
     def ended(self, how: Ended) -> None:
-        """Notes it."""
+        """Notes the report."""
         self.heard.append(how)
 
 
@@ -131,7 +131,7 @@ class Doors:
         self.did.append(("hold", connection, wait))
 
     async def aclose(self) -> None:
-        """Notes it."""
+        """Notes the call."""
         self.did.append(("aclose",))
 
 

@@ -23,7 +23,7 @@ def role(chosen: str = "none", named: str = "id") -> Json:
 
 
 def choose(session: str, chosen: str) -> Json:
-    """The params by which the user sets it."""
+    """The params by which the user sets the role."""
     return {"sessionId": session, "configId": "role", "value": chosen}
 
 

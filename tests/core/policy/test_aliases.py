@@ -163,7 +163,7 @@ def test_what_the_agent_says_there_reaches_nobody() -> None:
 
 
 def test_there_the_component_may_repeat_what_the_client_did_and_no_more() -> None:
-    """So an end holds in both sessions."""
+    """The end of one session holds in both sessions."""
     with chain(**OWN) as pb:
         bound(pb)
         method, own = "session/close", {"sessionId": "mine"}
@@ -264,7 +264,7 @@ def test_nor_in_version_2_until_the_agent_is_idle() -> None:
 
 
 def test_a_prompt_that_only_waits_for_a_turn_counts_for_nothing() -> None:
-    """Else a component that speaks up now and then would end each attempt."""
+    """Otherwise a component that speaks up now and then would end each attempt."""
     free, near = (
         guest(name="f", grants="turns=unprompted"),
         guest("down:session/prompt:carry", **OWN),
@@ -642,7 +642,8 @@ def test_what_nobody_knows_stays_what_it_is() -> None:
 
 
 def test_a_host_closes_them_under_an_id_of_its_own() -> None:
-    """Else the conductor above would take `session/close` for a request that passes the host."""
+    """Otherwise the conductor above would take `session/close` for a request that passes the
+    host."""
     router = Router([guest(**OWN)], "proxy", options=RouterOptions(upstream=CHANNEL))
     router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"mine"}', client="g")
     router.peers["g"].recorded_answer = (b"result", CLOSES)

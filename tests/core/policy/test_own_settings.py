@@ -405,7 +405,7 @@ def test_what_was_hidden_in_the_session_that_goes_on_is_not_asked_about(when: st
 def test_no_session_goes_on_as_another_while_one_of_them_is_set_up(
     method: str, session: str
 ) -> None:
-    """Else the result of the setup would show the mode of a session that the user has left."""
+    """Otherwise the result of the setup would show the mode of a session that the user has left."""
     scene = begun(Scene())
     scene.client(MODE, {"sessionId": "s1", **BYPASS})
     scene.waits = []

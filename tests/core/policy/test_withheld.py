@@ -54,7 +54,7 @@ def own(pb: Playbook, id_: str = "own", name: str = "g") -> None:
 
 
 def over(pb: Playbook, id_: str = "own") -> None:
-    """The agent has answered that."""
+    """The agent has answered the prompt."""
     pb >> ("agent", result(Hole(f"a-{id_}"), DONE)) << ("g", "s", result(id_, DONE))
 
 

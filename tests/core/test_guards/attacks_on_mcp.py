@@ -48,7 +48,7 @@ def _carried(method: str, params: object) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _results(result: object) -> Iterator[tuple[str, str, object]]:
-    """A result of MCP as they carry it."""
+    """A result of MCP as the generations of MCP over ACP carry it."""
     yield "mcp/message", "connectionId", result
     yield "mcp/message", "serverId", {"result": result}
     yield "_mcp/request", "connection_id", result

@@ -109,7 +109,7 @@ class Proxy:
 
 
 def write(data: bytes, fd: int = 1) -> None:
-    """Writes all of it."""
+    """Writes all bytes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]

@@ -49,7 +49,7 @@ async def called(turn: Any, name: str, tool: str, arguments: Any) -> str:
 
 @agent.close_session
 async def over(session: Any) -> None:
-    """Takes note of it."""
+    """Notes the end of the session."""
     closed.append(session.id)
     note()
 

@@ -153,7 +153,7 @@ SHOW: Final = ("mcp__walkthrough__show", {"markdown": WALK}, "toolu_show")
 
 
 def walk(body: Json) -> Answer:
-    """The model: shows a walkthrough, and says what became of it."""
+    """The model: shows a walkthrough, and says the tool's result."""
     told = [one["content"] for one in tool_results(body) if one["tool_use_id"] == SHOW[2]]
     if told:
         return Text((f"told {json.dumps(told)}",))

@@ -83,7 +83,7 @@ def think(body: Json) -> Answer:
 
 
 def allow(asked: Json) -> Json:
-    """The client allows it."""
+    """The client allows the request."""
     kinds = {option["kind"]: option["optionId"] for option in asked["options"]}
     return {"outcome": {"outcome": "selected", "optionId": kinds["allow_once"]}}
 

@@ -27,7 +27,7 @@ class Target(Protocol):
         """Delivers lines of the channel, without newlines; returns the answers."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the proxy."""
 
 
 def example(name: str) -> Proxy[Any]:

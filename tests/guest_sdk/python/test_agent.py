@@ -43,7 +43,7 @@ async def test_it_answers(version: int) -> None:
 
 
 async def test_in_version_2_the_answer_to_a_prompt_comes_before_the_turn() -> None:
-    """Else its client would wait for the end of a turn that is over."""
+    """Otherwise its client would wait for the end of a turn that is over."""
     agent = Agent("quick")
 
     @agent.prompt

@@ -209,7 +209,7 @@ class BridgeRig:
         self.down(whole)
 
     def perform(self, effects: list[kinds.Effect]) -> None:
-        """Does what the bridge asks, in order."""
+        """Does the requests of the bridge, in order."""
         self._queue += effects
         if self._busy:
             return

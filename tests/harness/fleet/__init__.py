@@ -1,1 +1,1 @@
-"""A fleet under test: its NATS servers, its editors, and what may have gone wrong."""
+"""A fleet under test: its NATS servers, its editors, and its possible faults."""

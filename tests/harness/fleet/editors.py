@@ -81,7 +81,8 @@ class Editor:
         self.request("initialize", _INITIALIZE, initialized)
 
     def prompt(self, session: str | None = None, **wants: object) -> Turn:
-        """Prompts in a session, by default the first (`numbering_agent` has what it may want)."""
+        """Prompts in a session, by default the first session; `wants`: the members for
+        `numbering_agent`."""
         session = session or self.sessions[0]
         turn = self.ledger.prompted(session)
         blocks = [{"type": "text", "text": json.dumps({"n": turn.n, **wants})}]

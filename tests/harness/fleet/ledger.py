@@ -77,7 +77,7 @@ class Ledger:
         return turn
 
     def lost_link(self, session: str) -> None:
-        """A client without a link that comes back: what is open has no answer."""
+        """A client without a link that comes back: open prompts get no answer."""
         for turn in self._sessions[session].turns.values():
             turn.left = turn.left or turn.is_open
 
@@ -154,7 +154,7 @@ class Ledger:
         return [turn for turn in self.turns if turn.is_open]
 
     def close(self, *folders: Path) -> None:
-        """Compares with what the agents of these folders have on record; nothing more comes."""
+        """Compares with the records of the agents of these folders; no more messages come."""
         for turn in self.open:
             self._fault(f"{_name(turn)}: no answer")
         begun: Counter[tuple[str, int]] = Counter()

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Peer:
-    """A client or an agent: what it has got, and how it answers."""
+    """A client or an agent: its messages, and its way to answer."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -102,7 +102,7 @@ class Client(Peer):
         return session
 
     def attach(self, session: str, **params: Any) -> list[Json]:
-        """Attaches to a session; returns what it has got of that."""
+        """Attaches to a session; returns the messages since the last call of `take`."""
         self.ask("session/attach", sessionId=session, **params)
         return self.take()
 

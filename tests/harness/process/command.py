@@ -25,13 +25,13 @@ COMMAND: Final = tuple(shlex.split(UNDER_TEST)) or (sys.executable, "-m", "condu
 """The conductor under test."""
 
 ERROR = re.compile(r"error: \S.*\n\nhint: \S.*\n\Z", re.DOTALL)
-"""How every error ends: what is wrong, a blank line, what to do."""
+"""The end of every error: the fault, a blank line, the remedy."""
 _LATE = re.compile(r"^(?:waiting|loading) .*, (?:[5-9]|\d\d+) s …\n", re.MULTILINE)
 """The line about a stage that lasts 5 s: on a busy machine any may."""
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """Our environment without what changes output; the checkout is importable."""
+    """Our environment without variables that change output; the checkout is importable."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "FORCE_", "PY_"))}
     return kept | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100", **extra}
 
@@ -157,7 +157,7 @@ class Running:
         os.write(self.err, text.encode())
 
     def end(self) -> Ran:
-        """Reads everything to the end; what it came to."""
+        """Reads everything to the end; returns the outcome."""
         deadline = time.monotonic() + DEADLINE
         while self._open:
             self._read(deadline)

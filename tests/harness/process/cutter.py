@@ -130,7 +130,7 @@ class _Pair:
             self._flowing.set()
 
     def drop(self) -> None:
-        """Cuts it."""
+        """Cuts the link."""
         self._flowing.set()
         for end in self._ends:
             drop(end)

@@ -135,7 +135,7 @@ class _Way:
         sink.transport.set_write_buffer_limits(high=0)
 
     async def read(self) -> None:
-        """Takes what comes, as long as there is room."""
+        """Takes bytes as they come, as long as there is room."""
         clock, arrives = asyncio.get_running_loop().time, 0.0
         while data := await self._source.read(_CHUNK):
             arrives = max(arrives, clock() + self._proxy.delay())

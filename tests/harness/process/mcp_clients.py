@@ -41,7 +41,7 @@ def pairs(entries: list[Json]) -> dict[str, str]:
 
 
 class _Lines:
-    """A client of lines of JSON; `serves` answers what the server asks."""
+    """A client of lines of JSON; `serves` answers the server's requests."""
 
     def __init__(self) -> None:
         self.told: list[Json] = []
@@ -78,7 +78,7 @@ class _Lines:
         return self.answer(number)
 
     def begin(self, **able: Json) -> Json:
-        """The handshake; what the server said of itself."""
+        """The handshake; returns the server's words about itself."""
         answer = self.ask(0, "initialize", {**HELLO, "capabilities": able})
         self.send(method="notifications/initialized")
         assert "result" in answer, answer
@@ -116,7 +116,7 @@ class Shim(_Lines):
         return self.process.stdout.readline()
 
     def end(self) -> tuple[int, str]:
-        """Ends its input; its exit code and what it said on standard error."""
+        """Ends the program's input; returns its exit code and its standard error."""
         _, said = self.process.communicate(timeout=DEADLINE)
         return self.process.returncode, said.decode()
 

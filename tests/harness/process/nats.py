@@ -85,7 +85,7 @@ class Node:
         return self._process.pid
 
     def launch(self) -> None:
-        """Starts it; `ready` waits."""
+        """Starts the server; `ready` waits."""
         assert self._process is None, f"{self.name} runs"
         with self.log.open("ab") as log:
             command = [*self._prefix, program(), "-c", str(self._file)]

@@ -92,7 +92,7 @@ class Machine:
             return self._world.ports.new(self.address)
 
     def cut(self) -> None:
-        """Pulls its cable: what others send gets lost, and so does what it sends."""
+        """Pulls the machine's cable: its packets, and packets for it, are lost."""
         self._world.plug(self, False)
 
     def restore(self) -> None:
@@ -122,7 +122,7 @@ class Machine:
         self._ip("link set lo up", f"addr add {self.address}/24 dev eth0", "link set eth0 up")
 
     def close(self) -> None:
-        """Forgets it; the processes inside keep it."""
+        """Forgets the machine; the processes inside keep its network."""
         if self._namespace is not None:
             os.close(self._namespace)
             self._namespace = None
@@ -193,7 +193,7 @@ class World:
                 _enter(home)
 
     def close(self) -> None:
-        """Forgets it; it is gone once the processes inside are."""
+        """Forgets the world; it is gone once the processes inside are gone."""
         self.ports.close()
         for machine in self.machines.values():
             machine.close()

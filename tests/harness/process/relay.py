@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 _LINGER: Final = struct.pack("ii", 1, 0)
-"""A close sends a reset, and what was not sent yet is gone."""
+"""A close sends a reset, and unsent bytes are lost."""
 
 
 class Dropped(Protocol):

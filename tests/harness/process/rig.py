@@ -211,7 +211,7 @@ class Rig:
         return [e for e in entries if way in (None, e.dir) and link in (None, e.link)]
 
     def until_heard(self, name: str, text: bytes) -> None:
-        """Waits until a component's log holds this in what it was sent."""
+        """Waits until a component's log holds this among the lines sent to it."""
         deadline = time.monotonic() + DEADLINE
         while not any(text in one.raw for one in self.log(name, "in")):
             assert time.monotonic() < deadline, f"{name} has not heard {text!r}"

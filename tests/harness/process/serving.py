@@ -34,7 +34,7 @@ _SERVING: Final = "serving "
 
 
 class Served:
-    """A conductor that listens, and what it listens at."""
+    """A conductor that listens, and its address."""
 
     def __init__(self, process: Chain) -> None:
         self.process = process

@@ -273,7 +273,7 @@ class Stage:
         self._play()
 
     def say(self, message: Json | bytes, peer: str = "client") -> list[Json]:
-        """Has a peer say something; what upstream is told because of it."""
+        """Has a peer say something; returns the messages that upstream gets because of it."""
         before = len(self.client)
         self._queue.append((peer, message if isinstance(message, bytes) else dump(message)))
         self._play()

@@ -1,4 +1,4 @@
-"""Chains with policed components, initialized, and what is said in them, for playbooks."""
+"""Chains with policed components, initialized, and their messages, for playbooks."""
 
 import json
 from collections import deque
@@ -108,7 +108,7 @@ def tool_call(id_: str, session: str = "S", title: str = "run") -> Json:
 
 
 def state(word: str, session: str = "S") -> Json:
-    """Version 2: what a session is doing."""
+    """Version 2: the state of a session."""
     held = {"sessionUpdate": "state_update", "state": word}
     return notification(UPDATE, {"sessionId": session, "update": held})
 
@@ -152,13 +152,13 @@ def wrapped(kind: str, message: Json) -> Json:
 
 
 def heard(router: Router, name: str = "g") -> list[Effect]:
-    """A guest is given what was written to it, and has had its say."""
+    """A guest gets the lines for it, and has answered."""
     router.delivering(name)
     return router.delivered(name)
 
 
 def given(pb: Playbook, text: str = "hi", asked: object = "a", session: str = "S") -> None:
-    """The client prompts, and `g` gets that; the hole `g-…` is its id there."""
+    """The client prompts, and `g` gets the prompt; the hole `g-…` is its id there."""
     pb >> ("client", request(asked, PROMPT, prompt(text, session)))
     pb << ("g", "p", request(Hole(f"g-{asked}"), PROMPT, prompt(text, session)))
 
@@ -170,7 +170,7 @@ def passed(pb: Playbook, text: str = "hi", asked: object = "a", session: str = "
 
 
 def came_back(pb: Playbook, answer: object = DONE, asked: object = "a") -> None:
-    """The agent answers it, and `g` gets that."""
+    """The agent answers the prompt, and `g` gets the answer."""
     pb >> ("agent", result(Hole(f"a-{asked}"), answer))
     pb << ("g", "s", result(Hole(f"g-{asked}"), answer))
 
@@ -264,6 +264,6 @@ def taken(pb: Playbook) -> Effect:
 
 
 def skip(pb: Playbook) -> list[Effect]:
-    """Passes over the rest of what follows, which is not what the test is about."""
+    """Passes over the other effects, which the test is not about."""
     rest, pb.effects = pb.effects, []
     return rest

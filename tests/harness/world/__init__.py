@@ -1,1 +1,2 @@
-"""Random conversations around the core: what the ends say, what guests do, and what must hold."""
+"""Random conversations around the core: the ends' messages, the guests' acts, the rules that must
+hold."""

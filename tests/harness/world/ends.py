@@ -1,8 +1,4 @@
-"""The two ends of a chain: what they say is in a script, and they answer whatever they are asked.
-
-What is said has the form of real messages, each with a number of its own, so that it is known again
-wherever it comes out.
-"""
+"""The two ends of a chain: a script has their messages, and they answer every request."""
 
 import json
 from collections import Counter
@@ -160,7 +156,7 @@ class End:
         return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (self._last, name, body)
 
     def hear(self, line: bytes) -> list[bytes]:
-        """Takes a line; what it says to it."""
+        """Takes a line; returns the end's lines."""
         message = json.loads(line)
         if "method" not in message:
             self._told(message, line)
@@ -233,5 +229,5 @@ class End:
 
 
 def messages(items: Sequence[Item], kind: str) -> Counter[tuple[str, bytes]]:
-    """Key and payload of what an end said or heard."""
+    """Key and payload of a message that an end sent or heard."""
     return Counter((one.key, one.body or b"null") for one in items if one.kind == kind)

@@ -126,7 +126,7 @@ def _line(side: str, **message: object) -> bytes:
 
 
 class AskingAgent:
-    """Answers what it is asked, and asks and tells something itself within a prompt."""
+    """Answers each request, and asks and tells something itself within a prompt."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -153,7 +153,7 @@ class AskingAgent:
 
 
 class _Node:
-    """A router, what waits for each of its peers, and what it is to be woken for."""
+    """A router, the lines that wait for each of its peers, and its wakes."""
 
     def __init__(self, router: Router) -> None:
         self.router = router
@@ -262,7 +262,7 @@ class HostedChain:
     # -- what happens ----------------------------------------------------------------------------
 
     def play(self, steps: Iterable[Step]) -> None:
-        """Plays what the ends say."""
+        """Plays the messages of the ends."""
         for step in steps:
             self._feed(self.main, step.who, dump({"jsonrpc": "2.0", **step.line}))
             if step.settle:
@@ -316,7 +316,7 @@ class HostedChain:
             self.settle()
 
     def settle(self) -> None:
-        """Everybody reads what was written."""
+        """All peers read the lines for them."""
         for _ in range(5000):
             busy = [node for node in (*self._hosts.values(), self.main) if node.outboxes]
             if not busy:

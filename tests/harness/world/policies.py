@@ -111,7 +111,7 @@ MISHAPS: Final = st.lists(
 
 
 def untouched(policy: Policy | None, item: Item, sender: str) -> bool:
-    """Whether a component has no part in what `sender` said: it goes past it."""
+    """Whether a component has no part in a message of `sender`: the message goes past it."""
     if policy is None or _is_its_own(policy, item):
         return False
     direction = Direction.DOWN if sender == "client" else Direction.UP

@@ -140,7 +140,7 @@ class Storm:
         self.salt = salt
         self.rng = Random(salt)  # noqa: S311 - a seed
         self.honesty = self.rng.choice((0.9, 0.97) if weather.plain else (0, 0.5, 0.9))
-        """How often components do with a line what they should."""
+        """The share of lines that components handle honestly."""
         self.order = [self._drawn(seed, f"g{at}") for at, seed in enumerate(cast)]
         self.nodes: dict[str, Node] = {name: Node(name) for name in ENDS}
         self.hosts: dict[str, Host] = {}
@@ -193,7 +193,7 @@ class Storm:
         return Router(components, options=options)
 
     def _components(self) -> list[Component]:
-        """The components as the router has them; guests that are drawn so are in hosts."""
+        """The components as the router has them; guests drawn as hosted are in hosts."""
         ports = dict.fromkeys((one.name for one in self._beside), True)
         groups = hosts(self.order) if self.weather.hosts else [[one] for one in self.order]
         found: list[Component] = []
@@ -340,7 +340,7 @@ class Storm:
             self.perform(self.router.delivered(name))
 
     def delivered(self, node: Node, lines: Sequence[bytes]) -> list[bytes]:
-        """A guest in a host gets lines; what it returns."""
+        """A guest in a host gets lines; returns the guest's lines."""
         node.inbox += lines
         self.reads(node, honest=self.calm)
         said, node.says = node.says, []
@@ -480,7 +480,7 @@ class Storm:
     # -- hosts -------------------------------------------------------------------------------------
 
     def host_reads(self, host: Host) -> None:
-        """A host reads what was written to it."""
+        """A host reads the lines for it."""
         lines, host.inbox = host.inbox, []
         self.from_host(host, host.feed(lines))
 
@@ -545,7 +545,7 @@ class Storm:
     # -- and then ----------------------------------------------------------------------------------
 
     def settle(self, rounds: int = 60) -> None:
-        """All read what was written to them, and are honest."""
+        """All read the lines for them, and are honest."""
         for _ in range(rounds):
             boxes = [one.inbox for one in self.nodes.values()]
             if not any((*boxes, *(one.inbox for one in self.hosts.values()))):

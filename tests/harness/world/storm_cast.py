@@ -17,13 +17,14 @@ _CONFIGURE: Final = b'{"config":{"x":1}}'
 
 
 class Drawn(NamedTuple):
-    """A component, and who plays it."""
+    """A component, and its player."""
 
     component: Component
     kind: str
     """The dialect of the component; guests speak `channel`."""
     keeps: bool
-    """Whether a program keeps the ids of what it passes on; else its library chooses them."""
+    """Whether a program keeps the ids of messages that it passes on; else its library chooses
+    them."""
     hosted: bool
     """Whether the component is a guest in a host, where there are hosts."""
 

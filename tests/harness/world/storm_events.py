@@ -230,7 +230,7 @@ def port(storm: Storm, guest: Node | None) -> None:
 
 
 def stray(storm: Storm, guest: Node | None) -> None:
-    """A guest answers what it may never have been asked."""
+    """A guest answers a request that it was not given."""
     if guest is not None:
         side, id_ = storm.rng.choice("ps"), storm.rng.randrange(20)
         if (side, str(id_)) not in guest.given:

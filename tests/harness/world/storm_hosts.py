@@ -20,7 +20,7 @@ from tests.harness.router.actors import dump
 from tests.harness.world.storm_cast import WORDS
 
 Plays = Callable[[Sequence[bytes]], list[bytes]]
-"""Lines that a guest gets, and what it returns."""
+"""Lines that a guest gets, and lines that it returns."""
 
 NUMBERS: Final = range(10**12, 2 * 10**12)
 REPORTS: Final = frozenset(
@@ -81,7 +81,7 @@ class PlayedGuest:
 
 
 class Host:
-    """A host, and what its parent has written to it."""
+    """A host, and the lines of its parent for it."""
 
     def __init__(self, guests: Sequence[Component], options: RouterOptions) -> None:
         Clock.stands()
@@ -128,7 +128,7 @@ class Host:
         return self._settled()
 
     def passes(self, seconds: float) -> list[bytes]:
-        """Time passes; what it writes."""
+        """Time passes; returns the lines that the host writes."""
         Clock.now += seconds
         self.segment.run_due()
         return self._settled()

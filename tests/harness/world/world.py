@@ -43,7 +43,8 @@ class Cast(NamedTuple):
     kind: str = "channel"
     """The dialect of the component; guests speak `channel`."""
     keeps: bool = True
-    """Whether a program keeps the ids of what it passes on; else its library chooses them."""
+    """Whether a program keeps the ids of messages that it passes on; else its library chooses
+    them."""
 
 
 class Mishap(NamedTuple):
@@ -117,7 +118,8 @@ class World:
     # -- the play ------------------------------------------------------------------------------
 
     def run(self, script: Sequence[Step], mishaps: Sequence[Mishap] = ()) -> None:
-        """Plays the script; at its end all components are gone, and what they held goes on."""
+        """Plays the script; at its end all components are gone, and the messages that they held go
+        on."""
         self.play_out(script, mishaps)
         self.leave()
 
@@ -171,7 +173,7 @@ class World:
             assert [one for one in effects if isinstance(one, Send) and one.peer == "agent"]
 
     def apply(self, effects: Sequence[Effect]) -> None:
-        """Queues what is sent."""
+        """Queues the lines that are sent."""
         for effect in effects:
             match effect:
                 case Send(peer, frame):
@@ -203,14 +205,14 @@ class World:
         self._now = until
 
     def answer_late(self) -> None:
-        """The ends answer what they have let wait."""
+        """The ends answer the requests that they have let wait."""
         for name, end in self.ends.items():
             for said in end.late():
                 self.play(name, said)
         self.settle()
 
     def settle(self) -> None:
-        """Gives everybody what is queued for them until nothing is."""
+        """Gives all peers their queued lines until no line is queued."""
         for _ in range(ENDLESS):
             if not self._outboxes:
                 return
@@ -226,7 +228,7 @@ class World:
         raise AssertionError("they never come to an end")
 
     def deliver(self, name: str, peer: str, lines: Sequence[bytes]) -> None:
-        """A component reads what was written to it; its lines go to the router."""
+        """A component reads its lines; the lines that it writes go to the router."""
         player = self.players[name]
         if isinstance(player, Program):
             for line in lines:
