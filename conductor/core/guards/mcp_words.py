@@ -182,6 +182,10 @@ def _object(context: Context, held: Json, at: str) -> Breaches:
         yield from _sampled(context, as_object(members.get("params")), at)
     elif asked == ELICIT:
         yield from _elicited(context, as_object(members.get("params")), at)
+    for _, wanted in pairs(members.get(_BY_ANY_NAME)):
+        asks = as_object(wanted).get("method")
+        if not isinstance(asks, str) or asks not in _SERVERS:
+            yield f"{asks!a:.80} is nothing that an MCP server sends", at
     elicitations = members.get("elicitations")
     for each in elicitations if isinstance(elicitations, list) else ():
         yield from _elicited(context, as_object(each), at)

@@ -142,6 +142,11 @@ def messages() -> Iterator[Attack]:
     for method in ("notifications/claude/channel", "tools/call", "initialize", "x", "Ping"):
         for carrier, message in _carried(method, {}):
             yield makes_up(GUARD, f"{carrier} {method}", carrier, json.dumps(message))
+    for wanted in ("x", {"method": "notifications/claude/channel"}, {"method": ["ping"]}):
+        asks = {"resultType": "input_required", "inputRequests": {"a": wanted}}
+        for carrier, name, result in _results(asks):
+            asked = json.dumps({name: "mine"})
+            yield answers(GUARD, f"{carrier} {wanted}", carrier, json.dumps(result), None, asked)
     ping = {"connectionId": "mine", "method": "ping"}
     odd: dict[str, dict[str, Any]] = {
         "a session": {"sessionId": "b"},
