@@ -725,7 +725,7 @@ CHAIN: Final = (
         DAYS,
         "How long conductor keeps values of a component (`storage`) that the component does not "
         "use. 0 means for ever.",
-        page="See [kept data](reference.md#what-conductor-keeps).",
+        page="See [kept data](reference.md#kept-data).",
     ),
     Option(
         "--dry-run",
