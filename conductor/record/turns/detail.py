@@ -29,7 +29,7 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
             visits.event(number, line, update)
     return TurnDetail(
         turn=turn,
-        items=tuple(items.all),
+        items=items.taken(),
         visits=tuple(visits.in_order(reader.components)),
         verdicts=tuple(verdicts),
     )
@@ -43,7 +43,7 @@ def repeated(reader: Reader, session: str, first: int, behind: int) -> tuple[Ite
         update = line.update
         if update is not None and line.names_session == session:
             items.event(number, line, update)
-    return tuple(items.all)
+    return items.taken()
 
 
 def verdict_of(record: dict[str, Any], at: float = 0.0, event: int | None = None) -> Verdict:

@@ -120,13 +120,14 @@ def _without_same(before: bytes, after: bytes) -> tuple[bytes, bytes]:
 def _without_same_entries(
     old: list[msgspec.Raw], new: list[msgspec.Raw]
 ) -> tuple[msgspec.Raw, msgspec.Raw]:
-    both = [entry for entry in old if len(memoryview(entry)) > _LARGE_ENTRY and entry in new]
+    was, now = ([bytes(entry) for entry in entries] for entries in (old, new))
+    both = {entry for entry in was if len(entry) > _LARGE_ENTRY}.intersection(now)
+    marks = {entry: b"%d" % at for at, entry in enumerate(both)}
 
-    def marked(entries: list[msgspec.Raw]) -> msgspec.Raw:
-        marks = [b"%d" % both.index(one) if one in both else bytes(one) for one in entries]
-        return msgspec.Raw(b"[" + b",".join(marks) + b"]")
+    def marked(entries: list[bytes]) -> msgspec.Raw:
+        return msgspec.Raw(b"[" + b",".join(marks.get(entry, entry) for entry in entries) + b"]")
 
-    return marked(old), marked(new)
+    return marked(was), marked(now)
 
 
 def _edit(what: str, pointer: str, before: str, after: str, op: Op | None = None) -> Edit:

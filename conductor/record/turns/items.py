@@ -50,17 +50,30 @@ def _list(value: Any) -> msgspec.Raw:
     return msgspec.Raw(text) if len(text) <= _LARGEST else _EMPTY
 
 
-def _with_more(blocks: msgspec.Raw, content: Any) -> msgspec.Raw:
-    """The content of a tool call with one more part, which goes on with the content's last text."""
-    held: list[Any] = _any(blocks)
-    last = members(members(held[-1]).get("content")) if held else {}
-    text = text_in(members(content).get("content"))
-    if text is not None and last.get("type") == "text":
-        last["text"] = _words(last.get("text")) + text
-    else:
-        held.append(content)
-    more = _list(held)
-    return blocks if more == _EMPTY else more
+class _Content:
+    """The content of a tool call, as it grows by parts: written once, at the end."""
+
+    def __init__(self, whole: Any = None) -> None:
+        self._parts: list[Any] = _any(_list(whole))
+        self._size = len(_encode(self._parts))
+        """Bytes of the parts, written."""
+
+    def add(self, part: Any) -> None:
+        """One more part, which goes on with the last text. A part without room is left out."""
+        self._size += (size := len(_encode(part)))
+        if self._size > _LARGEST:
+            self._size -= size
+            return
+        last = members(members(self._parts[-1]).get("content")) if self._parts else {}
+        text = text_in(members(part).get("content"))
+        if text is not None and last.get("type") == "text":
+            last["text"] = _words(last.get("text")) + text
+        else:
+            self._parts.append(part)
+
+    def written(self) -> msgspec.Raw:
+        """All parts."""
+        return _list(self._parts)
 
 
 def _plainly(block: Any) -> Any:
@@ -87,12 +100,14 @@ class Items:
     """Collects the items that a person reads, from the client's messages in both directions."""
 
     def __init__(self, reader: Reader, turn: Turn) -> None:
-        self.all: list[Item] = []
+        self._all: list[Item] = []
         self._reader = reader
         self._by = turn.by
         self._first = turn.events[0]
         self._top = reader.top
         self._tools: dict[str, Item] = {}
+        self._contents: dict[str, _Content] = {}
+        """By tool call, as for the items."""
         self._asked: dict[int, Item] = {}
         """The items that wait for a response, by the event of the request."""
         self._questions: dict[int, Line] = {}
@@ -104,9 +119,15 @@ class Items:
 
     def _add(self, number: int, line: Line, kind: str, **more: Any) -> Item:
         item = Item(kind=kind, at=line.ts, events=(number, number), **more)
-        if len(self.all) < _MOST_ITEMS:
-            self.all.append(item)
+        if len(self._all) < _MOST_ITEMS:
+            self._all.append(item)
         return item
+
+    def taken(self) -> tuple[Item, ...]:
+        """The items of all events that it has taken."""
+        for id_, content in self._contents.items():
+            self._tools[id_].blocks = content.written()
+        return tuple(self._all)
 
     def refused(self, number: int, verdict: Verdict) -> None:
         """Conductor refused something, or would have."""
@@ -119,8 +140,8 @@ class Items:
             component=verdict.component,
             events=(number, number),
         )
-        if len(self.all) < _MOST_ITEMS:
-            self.all.append(item)
+        if len(self._all) < _MOST_ITEMS:
+            self._all.append(item)
 
     def happened(self, number: int, line: Line) -> None:
         """Something has happened to a component."""
@@ -205,7 +226,7 @@ class Items:
         text = _words(content.get("text")) if isinstance(content, dict) else ""
         if kind == "prompt" and _plainly(content) in self._prompt:
             return
-        last = self.all[-1] if self.all else None
+        last = self._all[-1] if self._all else None
         title, exchange = _exchange(update)
         joins = last is not None and (last.kind, last.exchange) == (kind, exchange)
         if text and last is not None and joins and last.blocks == _EMPTY:
@@ -230,9 +251,9 @@ class Items:
         item.text = _words(update.get("title")) or item.text
         item.status = _words(update.get("status")) or item.status
         if kind == "tool_call_content_chunk":
-            item.blocks = _with_more(item.blocks, update.get("content"))
+            self._contents.setdefault(id_, _Content()).add(update.get("content"))
         elif update.get("content"):
-            item.blocks = _list(update["content"])
+            self._contents[id_] = _Content(update["content"])
         item.ms = (line.ts - item.at) * 1000
         item.events = (item.events[0], number)
 

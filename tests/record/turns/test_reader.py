@@ -279,15 +279,16 @@ def test_tool_calls_and_words_count_once_in_either_version_of_acp(first: str) ->
 
 
 def test_the_content_of_a_tool_call_comes_in_chunks() -> None:
-    """As ACP v2 has it: text goes on with the text before."""
+    """As ACP v2 has it: text goes on with the text before. A part without room is left out."""
     prompt = {"type": "request", "ts": 0.0, "from": "client", "to": "agent", "id": 1,
               "method": "session/prompt", "session": "s", "params": {"prompt": []}}  # fmt: skip
     image = {"type": "content", "content": {"type": "image", "data": ""}}
     chunks = [{"type": "content", "content": {"type": "text", "text": text}} for text in ("a", "b")]
-    kinds = ["tool_call_update", *["tool_call_content_chunk"] * 4]
+    large = {"type": "content", "content": {"type": "image", "data": "x" * 300_000}}
+    kinds = ["tool_call_update", *["tool_call_content_chunk"] * 5]
     updates = [
         {"sessionUpdate": kind, "toolCallId": "t", **({"content": part} if part else {})}
-        for kind, part in zip(kinds, [None, *chunks, image, chunks[0]], strict=True)
+        for kind, part in zip(kinds, [None, *chunks, image, large, chunks[0]], strict=True)
     ]
     lines = [
         {"type": "notification", "ts": 1.0, "from": "agent", "to": "client",
