@@ -28,11 +28,12 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 
+from conductor.core.json_text import utf8
 from conductor.errors import ConductorError, one_line
 from conductor.telemetry import collector
 from conductor.telemetry.book import Read
 from conductor.telemetry.measures import STATE, Labels, Number
-from conductor.telemetry.span import Attributes, Context, Kind, Span, What
+from conductor.telemetry.span import Attributes, Context, Kind, Span, Value, What
 from conductor.version import version
 
 _KINDS: Final = {
@@ -96,7 +97,7 @@ class Spans:
             around = trace.set_span_in_context(trace.NonRecordingSpan(parent), around)
         self._given.context = span.context
         made = self._tracer.start_span(
-            span.name,
+            _text(span.name),
             context=around,
             kind=_KINDS[span.kind],
             attributes=_attributes(span.attributes),
@@ -107,7 +108,7 @@ class Spans:
             at = self._nanos(moment.at)
             made.add_event(moment.name, _attributes(moment.attributes), at)
         if span.error:
-            made.set_status(trace.StatusCode.ERROR, span.error)
+            made.set_status(trace.StatusCode.ERROR, _text(span.error))
         made.end(self._nanos(span.end))
 
     def _nanos(self, seconds: float) -> int:
@@ -139,13 +140,23 @@ def _flags(sampled: bool) -> TraceFlags:
 
 
 def _attributes(attributes: Attributes) -> Attributes:
-    """Attributes, with numbers that the protocol can carry."""
-    return {
-        key: max(min(value, _MOST_NUMBER), -_MOST_NUMBER)
-        if isinstance(value, int) and not isinstance(value, bool)
-        else value
-        for key, value in attributes.items()
-    }
+    """Attributes, with numbers and texts that the protocol can carry."""
+    return {key: _sendable(value) for key, value in attributes.items()}
+
+
+def _sendable(value: Value) -> Value:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, tuple):
+        return tuple(map(_text, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(min(value, _MOST_NUMBER), -_MOST_NUMBER)
+    return value
+
+
+def _text(text: str) -> str:
+    """A text without lone surrogates: one of these in a span loses the whole batch."""
+    return utf8(text).decode()
 
 
 class Reasons(logging.Handler):

@@ -229,3 +229,18 @@ def test_what_a_component_may_not_do_is_an_event_of_a_span(tmp_path: Path) -> No
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     events = [attributes(event) for span in sent(path) for event in span.events]
     assert [event[POLICY_RULE] for event in events] == ["rights"]
+
+
+def test_a_lone_surrogate_in_a_name_loses_no_span(tmp_path: Path) -> None:
+    session = {"sessionId": "s\ud800"}
+    call = {"sessionUpdate": "tool_call", "toolCallId": "t\ud800", "name": "n\ud800"}
+    lines = (
+        {"type": "request", "ts": 1.0, "from": "client", "to": "agent\ud800", "id": "\ud800",
+         "method": "session/prompt", "params": {**session, "prompt": []}, "_conductor": {"n": 1}},
+        {"type": "notification", "ts": 2.0, "from": "agent\ud800", "to": "client",
+         "method": "session/update", "params": {**session, "update": call}, "_conductor": {"n": 2}},
+    )  # fmt: skip
+    path = tmp_path / "t.jsons"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    names = {"session/prompt", "invoke_agent agent", "execute_tool n\ufffd"}
+    assert {span.name for span in sent(path)} == names
