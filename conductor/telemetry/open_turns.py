@@ -138,13 +138,10 @@ class Turns:
         """Takes facts about the agent and the model from an answer; `model`: the chosen model."""
         if is_agents(asked, line):
             self._met(body)
-        elif line.target == CLIENT and body.model:
-            session = payloads.name_of(body.session) or asked.session
-            self._models[session] = body.model
+        elif line.target == CLIENT and not line.is_error and (model := body.model or model):
+            self._models[payloads.name_of(body.session) or asked.session] = model
             if len(self._models) > _MOST_OPEN:
                 self._models.popitem(last=False)
-        elif line.target == CLIENT and model and not line.is_error:
-            self._models[asked.session] = model
 
     def _met(self, body: payloads.Result) -> None:
         if agent := body.agent:
