@@ -126,10 +126,7 @@ def redacted(payload: bytes, method: str | None = None, *, most: int = MOST_READ
         return payload.strip()
     hidden = hide_surrogates(payload) if b"\\u" in payload else None
     text = payload.strip() if hidden is None else hidden.strip()
-    try:
-        cleaned = _login(text) if login else bytes(_Pass(most).clean(text, 0, len(text)))
-    except RecursionError:
-        return REDACTED
+    cleaned = _login(text) if login else bytes(_Pass(most).clean(text, 0, len(text)))
     return cleaned if hidden is None else show_surrogates(cleaned)
 
 
@@ -385,16 +382,16 @@ def _argument(text: str) -> tuple[str, bool]:
 
 
 def _decoded(decoder: json_text.Decoder[T], value: _Value) -> T | None:
-    """A value, one level deep; None if it is of another type."""
+    """A value, one level deep; None if it is of another type, or nests too deeply."""
     try:
         return decoder.decode(value)
     except UnicodeDecodeError:
         pass  # lone surrogates are marked in it
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     try:
         return decoder.decode(show_surrogates(bytes(value)))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.spec.redaction import REDACTED, clean_id, clean_name, clean_url, redacted
+from conductor.spec.redaction import (
+    REDACTED,
+    clean_id,
+    clean_name,
+    clean_text,
+    clean_url,
+    redacted,
+)
 
 R = "[redacted]"
 S = "s3cr3t-value"
@@ -148,6 +155,9 @@ def test_what_is_too_deep_or_no_json_goes_as_a_whole() -> None:
     assert S.encode() not in redacted(deep)
     assert redacted(b'{"token":') == REDACTED
     assert redacted(b'[{"token"') == REDACTED
+    deepest = f'{{"token":"{S}","a":{"[" * 5_000}{"]" * 5_000}}}'
+    assert redacted(deepest.encode()) == REDACTED
+    assert S not in clean_text(f"it failed: {deepest}")
 
 
 def test_a_long_url_is_no_burden() -> None:
