@@ -10,7 +10,6 @@ if a grant names it.
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import functools
 import os
@@ -195,7 +194,7 @@ def _checked(call: _Params) -> _Request:
     if call.base64 is not None:
         try:
             body = base64.b64decode(call.base64, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise bad_params(f"base64: {error}") from None
     if memoryview(call.headers).nbytes > _HEADER_BYTES:
         raise bad_params(f"headers have at most {_HEADER_BYTES:,} bytes")
@@ -238,7 +237,10 @@ async def _follow(places: tuple[Destination, ...] | None, request: _Request, mos
                 **content(body),
             }
         target = quote(target.encode("latin-1"), safe=_PRINTED)  # some servers do not escape it
-        request = _redirected(request, status, urljoin(request.url, target))
+        try:
+            request = _redirected(request, status, urljoin(request.url, target))
+        except ValueError:
+            raise ServiceError("redirects", f"`{target}` is no URL to redirect to") from None
     raise ServiceError("redirects", f"more than {_REDIRECTS} redirects")
 
 

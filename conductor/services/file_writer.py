@@ -8,7 +8,6 @@ or not at all. Blocking: the executor calls it in a thread.
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import fcntl
 import hashlib
@@ -80,7 +79,7 @@ def _data(request: Write) -> bytes:
             data = json_text.utf8(request.text)
         else:
             data = base64.b64decode(str(request.base64), validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise bad_params(f"base64: {error}") from None
     if len(data) > FILE_BYTES:
         text = f"{request.path[:80]}: a file has at most {FILE_BYTES:,} bytes, not {len(data):,}"

@@ -90,7 +90,12 @@ def test_paths_that_cannot_be(home: Path) -> None:
         with pytest.raises(ServiceError) as caught:
             write(files, path=path)
         assert caught.value.code == jsonrpc.INVALID_PARAMS, path
-    for content in ({"text": None}, {"base64": "AA=="}, {"text": None, "base64": "!"}):
+    for content in (
+        {"text": None},
+        {"base64": "AA=="},
+        {"text": None, "base64": "!"},
+        {"text": None, "base64": "é"},
+    ):
         assert refusal(files, path="notes/a", **content) == "params"
     assert refusal(files, path="notes/a", mode=0o777) == "params"
     for params in (b'{"path": "notes/\\udc00", "text": ""}',):

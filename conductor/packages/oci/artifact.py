@@ -8,7 +8,6 @@ source and programs are one layer as well: an archive, of a media type of our ow
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -104,7 +103,7 @@ class Artifact(msgspec.Struct, frozen=True):
             )
         try:
             return base64.b64decode(text, validate=True)
-        except binascii.Error:
+        except ValueError:
             raise ComponentError(f"its annotation `{ANNOTATION}` is not base64", _ASK) from None
 
 

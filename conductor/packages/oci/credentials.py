@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 import subprocess
@@ -85,7 +84,7 @@ def _found(config: dict[str, Any], names: tuple[str, ...]) -> Login | None:
         if entry.get("auth"):
             try:
                 pair = base64.b64decode(entry["auth"], validate=True).decode()
-            except (binascii.Error, UnicodeDecodeError):
+            except ValueError:  # also of characters beyond ASCII
                 raise ValueError(f"the login at `{name}` is not base64") from None
             user, _, password = pair.partition(":")
             return Login(user, password)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import base64
-import binascii
 from typing import Final
 
 from conductor.errors import ComponentError, counted
@@ -102,7 +101,7 @@ class Repository(abc.ABC):
         for layer in layers[:_MOST_SIMPLE]:
             try:
                 signature = base64.b64decode(layer.annotations.get(_SIGNATURE, ""), validate=True)
-            except binascii.Error:
+            except ValueError:
                 continue
             offers.append(Offer("simple", signature, self.blob(layer)))
         return offers

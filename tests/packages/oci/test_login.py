@@ -170,6 +170,7 @@ def test_a_credential_helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ke
         "{",
         "[]",
         '{"auths": {"r.example": {"auth": "%"}}}',
+        '{"auths": {"r.example": {"auth": "é"}}}',
         '{"auths": {"r.example": {"auth": "/w=="}}}',
         '{"credHelpers": {"r.example": "../../bin/sh"}}',
         '{"credHelpers": {"r.example": "that-nobody-has"}}',

@@ -164,6 +164,7 @@ HOSTILE_MANIFESTS: dict[str, Any] = {
     "a digest that is a path": changed("layer", digest="sha256:../../x"),
     "a digest of another kind": changed("layer", digest="sha1:" + "a" * 40),
     "an annotation that is no base64": manifest(annotations={artifact.ANNOTATION: "%"}),
+    "an annotation beyond ASCII": manifest(annotations={artifact.ANNOTATION: "é"}),
     "an annotation without end": manifest(annotations={artifact.ANNOTATION: "A" * 5000}),
 }
 
