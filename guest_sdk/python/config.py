@@ -114,7 +114,10 @@ def _scalar(kind: Any, held: Any, path: str) -> Any:
             return None
         raise ValueError(f"`{path}` must be null")
     if kind is float and isinstance(held, int) and not isinstance(held, bool):
-        return float(held)
+        try:
+            return float(held)
+        except OverflowError:
+            raise ValueError(f"`{path}` is too large for a number") from None
     if kind not in _NAMES:
         raise ValueError(f"`{path}`: no JSON value is a {kind!r}")
     if type(held) is not kind:

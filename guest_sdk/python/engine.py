@@ -194,9 +194,10 @@ class Engine(Cancelling):
         except Answered as error:
             # A login that somebody else wants, whom the proxy has asked, is none of the agent's.
             is_own = error.code == AUTH_REQUIRED and error.own
-            line = self._error(handling, dumps(self._own(error)) if is_own else error.text)
+            body = self._own(request.method, error) if is_own else error.text
+            line = self._error(handling, body)
         except ProxyError as error:
-            line = self._error(handling, dumps(self._own(error)))
+            line = self._error(handling, self._own(request.method, error))
             if isinstance(error, Refused):  # with few rights nobody hears the answer
                 self.log("warn", f"the handler of `{request.method}` failed: {error.message}")
         except Cancelled:
@@ -237,13 +238,19 @@ class Engine(Cancelling):
     def _error(handling: Handling, body: str) -> str:
         return f'{handling.side}{{"jsonrpc":"2.0","id":{handling.message._id},"error":{body}}}'
 
-    def _own(self, error: ProxyError) -> dict[str, Any]:
+    def _own(self, method: str, error: ProxyError) -> str:
         """The object of an error of the proxy's own: a refusal begins with the proxy's name."""
-        if error.code not in (REFUSED, AUTH_REQUIRED):
-            return error.body()
-        said, data = error.message, error.data if isinstance(error.data, dict) else {}
-        said = said if said.startswith(f"{self.name}: ") else f"{self.name}: {said}"
-        return {"code": REFUSED, "message": said, "data": {**data, "component": self.name}}
+        body = error.body()
+        if error.code in (REFUSED, AUTH_REQUIRED):
+            said, data = str(error.message), error.data if isinstance(error.data, dict) else {}
+            said = said if said.startswith(f"{self.name}: ") else f"{self.name}: {said}"
+            body = {"code": REFUSED, "message": said, "data": {**data, "component": self.name}}
+        try:
+            return dumps(body)
+        except (TypeError, ValueError, RecursionError):
+            wrong = checked.unwritable(f"the error that answers `{method}`", body)
+            told = failures.answer(self, method, wrong.with_traceback(error.__traceback__))
+            return dumps(told)
 
     def forward(self, handling: Handling, message: Any) -> Forwarded:
         """Passes a request on; its answer.

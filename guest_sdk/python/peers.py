@@ -55,6 +55,11 @@ class Peer:
         """Later messages of the peer in this session concern nobody."""
         self._engine.peer_sessions.pop((self.name, session.id), None)
 
+    @property
+    def version(self) -> Any:
+        """The version of ACP that the chain speaks, and so the peer agent."""
+        return self._engine.version
+
     def show(self, seen: Seen | None, update: Update) -> None:
         """Calls the function that is to get each update."""
         show(self._engine, seen, update)
@@ -115,7 +120,7 @@ class PeerSession:
         self._seen = on_update
         content = [checked.block(block) for block in blocks]
         answer = self._peer.ask("session/prompt", {"sessionId": self.id, "prompt": content})
-        answer.then(lambda: running.answered(answer))
+        answer.then(lambda: running.answered(answer, self._peer.version))
         try:
             await running.over
         except BaseException:

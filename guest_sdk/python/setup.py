@@ -74,8 +74,9 @@ def last(engine: Engine) -> Handlers:
 
 def _opened(engine: Engine, request: Request, result: Any) -> None:
     """Takes note of the session that a setup opened; from now on the request belongs to it."""
-    opened = result.get("sessionId") if isinstance(result, dict) else None
-    opened = opened if isinstance(opened, str) else request.params.get("sessionId")
+    opened = request.params.get("sessionId")
+    if request.method not in _REPLAYS and isinstance(result, dict):  # those have named it
+        opened = result.get("sessionId", opened)
     if isinstance(opened, str):
         session = engine.session(opened)
         session.cwd = request.params.get("cwd", session.cwd)

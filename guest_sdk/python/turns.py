@@ -111,8 +111,9 @@ class Running:
         self.over: Waiter[str] = Waiter()
         """Settled with the stop reason, or with the error the agent answered."""
 
-    def answered(self, answer: Waiter[Any]) -> None:
-        """Takes the answer to the prompt. In version 2 the turn goes on behind it."""
+    def answered(self, answer: Waiter[Any], version: Any) -> None:
+        """Takes the answer to the prompt. In version 1 the turn is over, whatever the answer is; in
+        version 2 the turn goes on behind it."""
         try:
             result = answer.result()
         except ProxyError as error:
@@ -120,8 +121,8 @@ class Running:
             return
         self._begun = True
         stop = result.get("stopReason") if isinstance(result, dict) else None
-        if stop is not None:
-            self.over.resolve(str(stop))
+        if stop is not None or version == 1:
+            self.over.resolve(str(stop or "end_turn"))
 
     def heard(self, update: Update) -> bool:
         """Takes an update; whether the client is to be shown it."""
@@ -254,7 +255,7 @@ def begin(engine: Speaker, session: str, blocks: tuple[Any, ...], running: Runni
     answer: Waiter[Any] = engine.request(
         "s", "session/prompt", {"sessionId": session, "prompt": content}
     )
-    answer.then(lambda: running.answered(answer))
+    answer.then(lambda: running.answered(answer, engine.version))
 
 
 def _is_text(said: dict[str, Any]) -> bool:

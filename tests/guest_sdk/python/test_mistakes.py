@@ -201,6 +201,11 @@ async def test_what_is_of_a_wrong_kind_is_told_at_its_line(code: Code, told: str
     assert caught.value.message.endswith(f"(test_mistakes.py, line {line})")
 
 
+def fail(data: Any) -> None:
+    """Answers with an error that has this data."""
+    raise ProxyError("no", data=data)
+
+
 class Later:
     """The value that an author has who forgets `await`."""
 
@@ -218,6 +223,8 @@ class Later:
         (lambda r: "hello", "answered `session/prompt` with 'hello'; an answer is " + LOOKS),
         (lambda r: r, "answered `session/prompt` with <Request session/prompt"),
         (lambda r: {"stopReason": {1}}, "the answer to `session/prompt` at /stopReason: {1} is no"),
+        (lambda r: fail({"a": {1}}), "the error that answers `session/prompt` at /data/a: {1} is"),
+        (lambda r: fail(float("nan")), "the error that answers `session/prompt` at /data: nan is"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_sent_is_told_with_its_place(code: Code, told: str) -> None:

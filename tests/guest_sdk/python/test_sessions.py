@@ -296,6 +296,31 @@ async def test_in_version_two_a_turn_ends_by_a_state() -> None:
             assert p.heard[-1].raw["params"]["update"]["state"] == "idle"
 
 
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_session_that_is_brought_back_is_the_one_asked_for(method: str) -> None:
+    proxy = Proxy("p")
+
+    @proxy.request(method)
+    async def back(request: Request, following: Any) -> Any:
+        before, result = request.session, await following(request)
+        assert request.session is before
+        return result
+
+    async with Playground(proxy, answer=lambda _: {"sessionId": "other"}) as p:
+        assert await p.request(method, {"sessionId": "s", "cwd": "/"}) == {"sessionId": "other"}
+
+
+@pytest.mark.parametrize("answer", [{}, [], 5, {"messageId": "m"}, {"stopReason": None}])
+async def test_in_version_one_any_answer_ends_a_turn(answer: Any) -> None:
+    proxy, heard = asking()
+    usual = {"initialize": None, "session/new": None}
+    async with Playground(proxy, answer=lambda request: usual.get(request.method, answer)) as p:
+        await p.initialize()
+        prompt = await p.start_prompt("a")
+        assert [one[1] for one in heard] == ["end_turn"]
+        assert p.result("p", prompt) == answer
+
+
 async def test_a_session_the_proxy_opened_itself_can_be_prompted_too() -> None:
     proxy = Proxy("p")
 

@@ -19,6 +19,7 @@ class Settings(TypedDict):
 
     words: int
     mark: NotRequired[str]
+    size: NotRequired[float]
 
 
 SOURCE = """
@@ -69,6 +70,7 @@ async def test_a_typed_dictionary_holds_the_settings(config: dict[str, object], 
         ({}, "`config` needs words"),
         ({"words": "two"}, "`words` must be a whole number"),
         ({"words": 2, "other": 1}, "`config` has no other"),
+        ({"words": 2, "size": 10**400}, "`size` is too large for a number"),
     ],
 )
 def test_settings_that_do_not_fit(config: dict[str, object], why: str) -> None:
