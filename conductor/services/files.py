@@ -26,6 +26,8 @@ from conductor.services.file_writer import Write, write
 
 READ_BYTES: Final = 8 * 1024 * 1024
 _READ: Final = 1024 * 1024
+_OFFSET: Final = 2**53
+"""The largest offset: a whole number that each language of guests can write."""
 _LISTED: Final = 10_000
 _ROOTS: Final = 256
 _VISITED: Final = 200_000
@@ -80,8 +82,8 @@ class Files:
     # -- reading -------------------------------------------------------------------------------
 
     def _read(self, globs: tuple[str, ...], request: _Read) -> object:
-        if request.offset < 0 or not 1 <= request.max_bytes <= READ_BYTES:
-            raise bad_params(f"offset must be 0 or more, maxBytes 1 to {READ_BYTES}")
+        if not 0 <= request.offset <= _OFFSET or not 1 <= request.max_bytes <= READ_BYTES:
+            raise bad_params(f"offset must be 0 to {_OFFSET}, maxBytes 1 to {READ_BYTES}")
         path, root = self._place(request.path)
         if path == root or not matches(globs, _below(path, root)):
             raise _not_granted(request.path)

@@ -66,6 +66,8 @@ def test_reading(home: Path) -> None:
     part = ask(one, "read", path=str(home / "AGENTS.md"), offset=3, maxBytes=2)
     assert (part["text"], part["more"]) == ("ni", True)
     assert ask(one, "read", path="image.md")["base64"] == "//4="
+    for offset in (-1, 2**63):
+        assert refusal(one, "read", path="AGENTS.md", offset=offset) == "params"
 
 
 @pytest.mark.proves("a proxy reads and lists files")
