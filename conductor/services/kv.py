@@ -154,12 +154,13 @@ class Store:
     def list(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `kv/list`."""
         request = read_list(params)
-        prefix, space = request.prefix, self._space(grantee, request.scope)
+        # As bytes: SQLite ends a text at a NUL.
+        prefix, space = request.prefix.encode(), self._space(grantee, request.scope)
         with self._opened() as db:
             self._mark(db, space)
             rows = db.execute(
-                "select key from kv where space = ? and key > ? and substr(key, 1, ?) = ?"
-                " order by key limit ?",
+                "select key from kv where space = ? and key > ?"
+                " and substr(cast(key as blob), 1, ?) = ? order by key limit ?",
                 (space, request.after, len(prefix), prefix, request.limit + 1),
             ).fetchall()
         return listed([row[0] for row in rows], request.limit)
@@ -272,6 +273,8 @@ def read_list(params: bytes | None) -> OfList:
     request = read(params, OfList)
     if not 1 <= request.limit <= _LISTED:
         raise bad_params(f"limit must be 1 to {_LISTED}")
+    for text in (request.prefix, request.after):
+        _utf8(text)
     return request
 
 
@@ -322,9 +325,12 @@ def listed(keys: list[str], limit: int) -> dict[str, object]:
 
 
 def _check_key(key: str) -> None:
+    if not 1 <= len(_utf8(key)) <= KEY_BYTES:
+        raise bad_params(f"a key has 1 to {KEY_BYTES} bytes")
+
+
+def _utf8(key: str) -> bytes:
     try:
-        length = len(key.encode())
+        return key.encode()
     except UnicodeEncodeError:
         raise bad_params("a key is proper Unicode") from None
-    if not 1 <= length <= KEY_BYTES:
-        raise bad_params(f"a key has 1 to {KEY_BYTES} bytes")

@@ -72,6 +72,8 @@ def test_projects_and_users_are_apart(opened: Opener) -> None:
 
 def test_listing(opened: Opener) -> None:
     store = opened("/")
+    ask(store, "q", "set", key="a\0b", value=0)
+    assert ask(store, "q", "list", prefix="a\0")["keys"] == ["a\0b"]
     for key in ("a/2", "a/1", "b", "a%", "é"):
         ask(store, "p", "set", key=key, value=0)
     assert ask(store, "p", "list")["keys"] == ["a%", "a/1", "a/2", "b", "é"]
@@ -102,6 +104,8 @@ def test_quotas(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
         ("get", b"{}", "params"),
         ("get", b'{"key":""}', "params"),
         ("get", b'{"key":1}', "params"),
+        ("list", b'{"prefix":"\\ud800"}', "params"),
+        ("list", b'{"after":"\\ud800"}', "params"),
         ("get", b'{"key":"a","scope":"all"}', "params"),
         ("get", b'{"key":"a","other":1}', "params"),
         ("set", b'{"key":"a"}', "params"),
