@@ -30,7 +30,9 @@ _STRING_OR_COMMENT: Final = re.compile(
 _SCALAR: Final = re.compile(
     r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null)(?![\w.+-])"
 )
-_REST_OF_LINE: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*[^\r\n]*?\*/))*[ \t]*+(?=\r?\n)")
+_REST_OF_LINE: Final = re.compile(
+    r"(?:[ \t]*+(?://[^\r\n]*+|/\*(?:[^*\r\n]|\*(?!/))*\*/))*[ \t]*+(?=\r?\n)"
+)
 _BLANKS: Final = re.compile(r"[ \t]*")
 HALF: Final = re.compile("[\ud800-\udfff]")
 """Half of a character: JSON can escape one by itself, and no encoding has it."""

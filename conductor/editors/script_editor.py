@@ -21,6 +21,7 @@ import msgspec
 from conductor.editors.record import Kept, Settings
 from conductor.editors.target import Edit, Launch, hint_of_ours
 from conductor.errors import UsageError, one_line
+from conductor.spec import untrusted_files
 
 _ENV: Final = "/usr/bin/env"
 _WRITTEN: Final = re.compile(
@@ -29,7 +30,7 @@ _WRITTEN: Final = re.compile(
 )
 
 _MOST: Final = 1024 * 1024
-"""Characters of a file of the user's that are searched."""
+"""Bytes of a file of the user's that are searched."""
 
 Code = Callable[[str, str, list[str]], str]
 """Makes code for an entry: of its key, its name and a command."""
@@ -200,14 +201,20 @@ class ScriptEditor(msgspec.Struct, frozen=True, kw_only=True):
                 "another one",
             )
         line = rest.partition("\n")[0].removeprefix(f"{self.comment} ")
-        return msgspec.convert(json.loads(line), type=dict[str, Entry])
+        try:
+            return msgspec.convert(json.loads(line), type=dict[str, Entry])
+        except (ValueError, msgspec.ValidationError, RecursionError) as error:
+            raise UsageError(
+                f"the entries in {self.file()} cannot be read: {error}; nothing was changed",
+                "move it away; conductor writes another one",
+            ) from None
 
 
 def text_of(path: str) -> str:
     """The text of a file of the user's settings; empty if the file cannot be read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_MOST)
+        with untrusted_files.ordinary(path) as file:
+            return file.read(_MOST).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -190,9 +190,23 @@ def _neovim(module: str) -> str:
 def _neovim_settings() -> Iterator[str]:
     """The files of the user's Neovim configuration. Raises `UsageError`."""
     folder = os.path.dirname(os.path.dirname(_neovim("")))
-    for ending in ("lua", "vim"):
-        found = glob.iglob(os.path.join(glob.escape(folder), "**", f"*.{ending}"), recursive=True)
-        yield from itertools.islice(found, _MOST_FILES)
+    found = (os.path.join(inner, name) for inner, names in _folders(folder) for name in names)
+    scripts = (path for path in found if path.endswith((".lua", ".vim")))
+    yield from itertools.islice(scripts, _MOST_FILES)
+
+
+def _folders(folder: str) -> Iterator[tuple[str, list[str]]]:
+    """A folder and those below it with the names of their files, each once: links may lead in a
+    circle."""
+    seen = set()
+    for inner, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(inner)
+        if real in seen:
+            folders.clear()
+        else:
+            seen.add(real)
+            folders[:] = [name for name in sorted(folders) if not name.startswith(".")]
+            yield inner, sorted(names)
 
 
 def _emacs_settings() -> Iterator[str]:

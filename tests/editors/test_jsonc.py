@@ -141,6 +141,16 @@ def test_numbers_of_any_length_are_read() -> None:
     assert value.slots is not None
 
 
+def test_many_comments_on_one_line_take_no_time() -> None:
+    text = '{"a": {' + "/**/" * 1000 + "}}"
+    root = jsonc.parse(text)
+    assert root is not None
+
+    after, _ = jsonc.insert(text, root.at("a"), "k", 1)
+
+    assert "/**/" * 1000 in after
+
+
 @pytest.mark.parametrize("name", sorted(FIXTURES))
 def test_fixtures_are_read(name: str) -> None:
     value = jsonc.parse(FIXTURES[name] or "")

@@ -1,6 +1,8 @@
 """The files that `conductor setup` writes beside settings that are a program."""
 
+import hashlib
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -223,3 +225,35 @@ def test_avante_s_users_are_warned() -> None:
     (warning,) = put(SCRIPTED["avante"]).remarks
     assert "bypassPermissions" in warning
     assert "ACP_PERMISSION_MODE" not in SCRIPTED["avante"].shown("x", LAUNCH, wraps=False)
+
+
+@pytest.mark.parametrize("entries", ["", "x", "[]", '{"a": 1}', "[" * 100_000])
+def test_a_file_whose_entries_are_damaged(editor: ScriptEditor, entries: str) -> None:
+    first, rest = written(put(editor)).split("\n", 1)
+    damaged = f"{editor.comment} {entries}\n{rest.split(chr(10), 1)[1]}"
+    before, after = (hashlib.sha256(text.encode()).hexdigest() for text in (rest, damaged))
+    text = f"{first.replace(before, after)}\n{damaged}"
+    assert after in text
+
+    with pytest.raises(UsageError, match="cannot be read"):
+        editor.entries(text)
+
+
+def test_neovim_s_settings_with_a_pipe_and_links_in_a_circle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("NVIM_APPNAME", raising=False)
+    folder = tmp_path / "nvim" / "lua"
+    folder.mkdir(parents=True)
+    for name in ("a", "b"):
+        (folder / name).symlink_to(".")
+    os.mkfifo(folder / "pipe.lua")
+    editor = SCRIPTED["codecompanion"]
+    assert editor.todo()
+    elsewhere = tmp_path / "mine"
+    elsewhere.mkdir()
+    (elsewhere / "init.lua").write_text(editor.load)
+    (folder / "linked").symlink_to(elsewhere)
+
+    assert editor.todo() == ""
