@@ -95,9 +95,10 @@ def by_key(content: bytes, bundle: bytes, key: Key) -> None:
         payload = base64.b64decode(envelope["payload"], validate=True)
         kind = str(envelope["payloadType"])
         signature = base64.b64decode(signed["sig"], validate=True)
+        encoded = _encoded(kind, payload)
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
         raise NoProofError("a bundle cannot be read") from None
-    check_signature(key, signature, _encoded(kind, payload))
+    check_signature(key, signature, encoded)
     return check_stated(kind, payload, content)
 
 

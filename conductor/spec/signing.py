@@ -89,10 +89,22 @@ def of_text(text: str) -> Key:
     from cryptography.hazmat.primitives import serialization
 
     try:
-        public = serialization.load_der_public_key(base64.b64decode(text, validate=True))
+        public = serialization.load_der_public_key(_der(text))
     except ValueError as error:
-        raise UsageError(f"a recorded public key cannot be used: {error}", "add it again") from None
+        raise _unusable(error) from None
     return Key(public, "recorded")
+
+
+def _der(text: str) -> bytes:
+    """The bytes of a recorded key. Raises `UsageError`."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise _unusable(error) from None
+
+
+def _unusable(error: ValueError) -> UsageError:
+    return UsageError(f"a recorded public key cannot be used: {error}", "add it again")
 
 
 def private(path: str) -> Any:
@@ -130,8 +142,9 @@ def sign(key: Any, content: bytes) -> bytes:
 
 
 def fingerprint(text: str) -> str:
-    """The key of a line of `Key.text`, short enough to compare: the SHA-256 of its DER."""
-    return f"sha256:{hashlib.sha256(base64.b64decode(text)).hexdigest()}"
+    """The key of a line of `Key.text`, short enough to compare: the SHA-256 of its DER. Raises
+    `UsageError`."""
+    return f"sha256:{hashlib.sha256(_der(text)).hexdigest()}"
 
 
 def read_signature(content: bytes) -> bytes:

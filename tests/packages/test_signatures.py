@@ -244,6 +244,10 @@ def test_a_promise_that_was_not_given(trust: Sigstore, root: str, form: str) -> 
         b"[" * 100_000,
         b'{"verificationMaterial": {"publicKey": {}}}',
         b'{"verificationMaterial": {"publicKey": {}}, "dsseEnvelope": {"signatures": []}}',
+        (
+            b'{"verificationMaterial": {"publicKey": 1}, "dsseEnvelope": {"payloadType": "\\ud800",'
+            b' "payload": "", "signatures": [{"sig": ""}]}}'
+        ),
         b'{"verificationMaterial": 7}',
     ],
 )
@@ -261,6 +265,14 @@ def test_no_signature_at_all(root: str) -> None:
     with pytest.raises(UsageError, match="comes with no signature"):
         signatures.signer_of(CONTENT, [], me(root), "p")
     assert signatures.signer_of(CONTENT, [], Demand(), "p") is None
+
+
+@pytest.mark.parametrize("key", ["A", "\u00e9"])
+@pytest.mark.parametrize("offers", [[], [Offer("plain", b"")]])
+def test_a_recorded_key_that_is_damaged(key: str, offers: list[Offer]) -> None:
+    with pytest.raises(UsageError, match="recorded public key") as refused:
+        signatures.signer_of(CONTENT, offers, Demand(key=key), "p")
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"mediaType": "x"}'])
