@@ -82,7 +82,7 @@ def test_a_source_and_its_manifest_ask_for_the_same(
     ran = conductor(command, word, *(["demo", "-p", "hi"] if command == "exec" else []))
     assert ran.code != 0
     assert said in ran.err
-    assert "component.toml is what counts" in ran.err
+    assert "component.toml decides" in ran.err
 
 
 @pytest.mark.parametrize(
