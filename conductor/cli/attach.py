@@ -66,7 +66,7 @@ def attach(
 ) -> int:
     """Attaches to a live session."""
     from conductor.cli.attached import Attached, Wanted, is_terminal
-    from conductor.cli.run import run_loop
+    from conductor.cli.loop import run_loop
     from conductor.client.visit import POLICIES
 
     if history not in POLICIES:

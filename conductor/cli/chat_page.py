@@ -18,7 +18,8 @@ import msgspec
 from conductor import signals, tasks
 from conductor.cli import error_details, log_view, report
 from conductor.cli.exec_ import lend_terminal
-from conductor.cli.run import Started, run_loop
+from conductor.cli.loop import run_loop
+from conductor.cli.started import Started
 from conductor.client.chat import Attach, Chat
 from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Files

@@ -35,6 +35,6 @@ def dev(
 ) -> int:
     """Works on a component. Raises `UsageError`."""
     from conductor.cli.dev_loop import Dev
-    from conductor.cli.run import run_loop
+    from conductor.cli.loop import run_loop
 
     return run_loop(Dev(folder, agent or "demo").run)

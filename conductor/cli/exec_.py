@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import configured, exec_prompt, report, silence
-from conductor.cli.run import Started
+from conductor.cli.started import Started
 from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
 from conductor.spec import paths

@@ -13,14 +13,14 @@ from conductor.cli import error_details, exec_prompt, report
 from conductor.cli.exec_ import EXIT_FAILED, EXIT_NO_SESSION, EXIT_REFUSED, EXIT_TIMEOUT
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
-from conductor.cli.run import RingOnDemand, run_loop, settled_memory
+from conductor.cli.loop import RingOnDemand, run_loop, settled_memory
 from conductor.core.jsonrpc import REFUSED
 from conductor.errors import RequestError, one_line, with_log
 from conductor.transports.memory import MemoryTransport
 
 if TYPE_CHECKING:
     from conductor.cli.exec_ import Asked
-    from conductor.cli.run import Started
+    from conductor.cli.started import Started
     from conductor.run.runtime import Runtime
 
 _CANCEL_GRACE: Final = 2.0

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from conductor import children, signals, tasks
 from conductor.cli import report
 from conductor.cli.fleet_place import PASSWORD, USER
-from conductor.cli.run import run_loop
+from conductor.cli.loop import run_loop
 from conductor.errors import ComponentError, UsageError
 from conductor.fleet import nats_server
 from conductor.transports.process_groups import Guardian

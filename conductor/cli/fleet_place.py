@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from conductor import children, installation
 from conductor.cli import report
-from conductor.cli.run import run_loop
+from conductor.cli.loop import run_loop
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.fleet_place import place
-from conductor.cli.run import run_loop
+from conductor.cli.loop import run_loop
 from conductor.cli.serve import in_file
 from conductor.cli.serving import Serving, Wanted
 from conductor.cli.typer_options import paragraphs, takes

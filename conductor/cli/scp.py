@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor.cli import report
-from conductor.cli.run import Started, settled_memory, until_done
+from conductor.cli.loop import settled_memory, until_done
+from conductor.cli.started import Started
 from conductor.core import jsonrpc
 from conductor.core.dialects import LAUNCH
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST

@@ -10,7 +10,7 @@ import typer
 
 from conductor import installation
 from conductor.cli import configured, report
-from conductor.cli.run import run_loop
+from conductor.cli.loop import run_loop
 from conductor.cli.serving import Serving, Wanted
 from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.errors import UsageError

@@ -18,7 +18,8 @@ from conductor import signals, tasks
 from conductor.cli import report
 from conductor.cli import serve_entrance as entrance
 from conductor.cli.chain_failures import Failures
-from conductor.cli.run import Started, settled_memory
+from conductor.cli.loop import settled_memory
+from conductor.cli.started import Started
 from conductor.control.server import About
 from conductor.errors import ConductorError, UsageError, place_of
 from conductor.spec import managed

@@ -12,7 +12,7 @@ import typer
 from conductor import children
 from conductor.cli import report, serve
 from conductor.cli.fleet_place import place
-from conductor.cli.run import run_loop
+from conductor.cli.loop import run_loop
 from conductor.cli.serving import Serving
 from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.cli.worker_bundles import Bundles

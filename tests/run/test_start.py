@@ -308,10 +308,10 @@ def test_importing_the_library_loads_nothing_until_it_is_used() -> None:
 
 QUIET: Final = """
 import sys
-from conductor.cli import configured, fast, run
+from conductor.cli import configured, fast, started
 import conductor.client.chain, conductor.run.runtime, conductor.transports.stdio
 parsed = fast.parse(["agent", "demo"])
-assert run._telemetry(run.planned(parsed), None) is None
+assert started._telemetry(started.planned(parsed), None) is None
 names = ("conductor.telemetry", "opentelemetry")
 print(*(name for name in sys.modules if name.startswith(names)))
 """
@@ -332,11 +332,11 @@ re.compile = counted
 from conductor.run import stand_ins
 stand_ins.load("msgspec")
 from conductor import cli
-from conductor.cli import run
+from conductor.cli import loop
 def shown(work):
     print(len(patterns), *sys.modules)
     return 0
-run.run_loop = shown
+loop.run_loop = shown
 cli.main(sys.argv[1:])
 """
 """Prints what has been loaded when the chain begins to take messages."""

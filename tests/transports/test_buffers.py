@@ -88,19 +88,19 @@ print(ctypes.string_at(place + 9, 1).decode())
 
 OWN: Final = """
 import asyncio
-from conductor.cli import run
+from conductor.cli import loop
 from conductor.transports import buffers
 
 given = []
 buffers.give_back_code = lambda: given.append("code")
-run._LOADED = 0
+loop._LOADED = 0
 
 async def work():
     while not given:
         await asyncio.sleep(0.001)
     return 7
 
-print(run.run_loop(work), given)
+print(loop.run_loop(work), given)
 """
 
 needs_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is told to")
