@@ -158,10 +158,13 @@ def _complain(ran: Run, *, show: bool) -> None:
         return
     different = sum(not turn.same for turn in ran.compared if turn.turn)
     count = sum(bool(turn.turn) for turn in ran.compared)
-    turns = f"{different} of {counted(count, 'turn')}"
-    where = turns if different else "messages outside of turns"
+    if different:
+        verb = agrees(different, "differs", "differ")
+        where = f"{different} of {counted(count, 'turn')} {verb}"
+    else:
+        where = "messages outside of turns differ"
     report.error(
-        f"{where} {agrees(max(different, 1), 'differs', 'differ')} from the recording",
+        f"{where} from the recording",
         "if you want the change, record the trace anew" if show else "--diff shows how",
     )
 

@@ -145,6 +145,16 @@ def test_a_trace_that_is_cut_is_replayed_up_to_there(trace: Path, tmp_path: Path
     assert ran.code == 0, ran.out + ran.err
 
 
+def test_a_replay_ends_once_nothing_can_move(trace: Path, tmp_path: Path) -> None:
+    lines = trace.read_bytes().splitlines(keepends=True)
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(b"".join(one for one in lines if b'"response"' not in one
+                                 or b'"from":"agent","to":"redact"' not in one))  # fmt: skip
+    replay(damaged, "--timeout", "1").assert_error(
+        1, "nothing can move any more; the client waits for an answer to `session/prompt`"
+    )
+
+
 def test_a_trace_is_a_scenario(trace: Path, tmp_path: Path) -> None:
     """One command runs the traces of a folder; a trace that differs fails."""
     folder = tmp_path / "test-scenarios"

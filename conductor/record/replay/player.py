@@ -3,6 +3,7 @@ may consist of one component: then everything around the component is played.
 
 No time passes but the proxies' own: a message that followed after an hour follows at once. A replay
 always ends: with the last answer, when nothing moves for too long, or when a component floods.
+Guests do nothing unasked, so a chain of guests ends as soon as none of them has a message.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ _MOST_LINES: Final = 512 * 1024 * 1024
 """The most bytes of the new run's messages that are kept."""
 _FLOOD: Final = 10_000
 """A run is ended after so many messages beyond ten times those of the recording."""
+_STILL: Final = 2.0
+"""Seconds without a message after which guests that have no message are still: a guest may use so
+long for a message that nobody waits for."""
 _QUIET: Final = 0.5
 """Seconds without a message after which nothing more is expected behind the last answer."""
 
@@ -146,6 +150,7 @@ class Player:
         sinks = [tracer, *([self._transcript] if self._transcript is not None else [])]
         launcher = Launcher(chain, _leave_out, tried=True)
         planned, guardian = launcher.plan(chain.components), launcher.guardian
+        self._proxies = [proxy.name for proxy in planned]
         agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
         self._runtime = Runtime(
             [*planned, agent],
@@ -228,19 +233,44 @@ class Player:
     # -- its end -------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Ends the run when nothing has moved for too long, whatever passes besides."""
+        """Ends the run when nothing has moved for too long, whatever passes besides, and when
+        nothing can move any more."""
+        loop = asyncio.get_running_loop()
+        progress, since = self._progress, loop.time()
         while not self._over.is_set():
-            before = self._progress
-            with anyio.move_on_after(self._limit):
+            passed = self._passed
+            with anyio.move_on_after(min(self._limit, _STILL)):
                 await self._over.wait()
-            if not self._over.is_set() and self._progress == before:
-                method = self._client.waits_for or "its next message"
-                why = f"nothing has moved for {self._limit:g} s; the client waits for `{method}`"
-                self._end(why)
+            if self._progress != progress:
+                progress, since = self._progress, loop.time()
+            elif self._over.is_set():
+                return
+            elif passed == self._passed and self._is_still:
+                self._end(f"nothing can move any more; the client {self._client.waits}")
+            elif loop.time() - since >= self._limit:
+                self._end(
+                    f"nothing has moved for {self._limit:g} s; the client {self._client.waits}"
+                )
 
     @property
     def _progress(self) -> tuple[int, int]:
         return self._client.progress, self._agent.progress
+
+    @property
+    def _passed(self) -> tuple[int, int]:
+        """How many messages have passed, also those between components."""
+        return len(self._held.reader), self._moves
+
+    @property
+    def _is_still(self) -> bool:
+        """Whether all proxies are guests, and none of them has a message to work at."""
+        router = self._runtime.router
+        return (
+            all(spec.sandboxed for spec in self._specs)
+            and router.at_rest()
+            # It holds neither a request nor an answer.
+            and all(router.pending(name) <= len(router.waiting_on(name)) for name in self._proxies)
+        )
 
     def _end(self, why: str) -> None:
         if not self._ended:

@@ -131,8 +131,13 @@ def _check(recording: Recording, trace: Reader) -> None:
 
 def _messages(path: str, trace: Reader) -> list[Line]:
     """The messages of a trace, each with the session in its params. A request that a component
-    could not take counts where it went then."""
-    lines: list[Line] = []
+    could not take counts where it went then.
+
+    Of two requests at a time under one id the second is left out, and so is a response to no
+    request: no run could have them, and a replay would wait for an answer for ever.
+    """
+    kept: dict[int, Line] = {}
+    open_: dict[tuple[str, str, bytes], int] = {}
     size = 0
     for number in range(len(trace)):
         text = trace.line(number)
@@ -145,10 +150,19 @@ def _messages(path: str, trace: Reader) -> list[Line]:
                 f"the trace `{path}` holds more than {_MOST_HELD >> 20} MiB of messages",
                 "record less at a time",
             )
+        if line.type == "request":
+            if open_.setdefault((line.source, line.target, line.key), number) != number:
+                continue
+        elif line.type == "response":
+            asked = open_.pop((line.target, line.source, line.key), None)
+            if asked is None:
+                continue
+            if _is_lost(line) or _is_lost(kept[asked]):
+                del kept[asked]
+                continue
         line.session = session_of(line.params)
-        lines.append(line)
-    lost = {bytes(line.id) for line in lines if _is_lost(line) and line.type != "notification"}
-    return [line for line in lines if not _is_lost(line) and bytes(line.id) not in lost]
+        kept[number] = line
+    return [line for line in kept.values() if not _is_lost(line)]
 
 
 def _is_lost(line: Line) -> bool:

@@ -120,3 +120,11 @@ def test_a_request_that_a_component_could_not_take_was_sent_once(tmp_path: Path)
     assert [(line.method, line.target) for line in load(path)[0].client] == [
         ("session/new", "b"), ("_kept", "a"),
     ]  # fmt: skip
+
+
+def test_a_request_and_its_answer_count_once(tmp_path: Path) -> None:
+    """Lines of a damaged trace may stand there twice, or without the other line."""
+    asked, answered = request(0.1, "client a _x", 1, 1), answer(0.3, "a client", 1, 3)
+    onward = request(0.2, "a agent _x", 2, 2, passes=1)
+    path = file(tmp_path, asked, asked, onward, answered, answered, answer(0.4, "a client", 9, 4))
+    assert [line.type for line in load(path)[0].client] == ["request", "response"]
