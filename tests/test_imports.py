@@ -165,7 +165,7 @@ RULES: Final = (
                 "conductor.version",
             ),
         ),
-        ("msgspec", "opentelemetry"),
+        ("msgspec", "opentelemetry", "requests"),
     ),
     Rule(
         "conductor.page",

@@ -30,7 +30,7 @@ from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 
 from conductor.core.json_text import utf8
 from conductor.errors import ConductorError, one_line
-from conductor.telemetry import collector
+from conductor.telemetry import collector, posting
 from conductor.telemetry.book import Read
 from conductor.telemetry.measures import STATE, Labels, Number
 from conductor.telemetry.span import Attributes, Context, Kind, Span, Value, What
@@ -188,7 +188,9 @@ def send(spans: Iterable[Span], url: str, began: float) -> int:
     """Sends spans and waits until the collector has them; how many. Raises `ConductorError`."""
     reasons: list[str] = []
     Reasons(reasons.append)
-    exporter = OTLPSpanExporter(endpoint=collector.endpoint(url, collector.TRACES))
+    exporter = OTLPSpanExporter(
+        endpoint=collector.endpoint(url, collector.TRACES), session=posting.session()
+    )
     gathered, count = _Gathered(), 0
     made = Spans(gathered, began)
 
@@ -287,12 +289,16 @@ class Sending:
         self.spans: Spans | None = None
         self.meters: Meters | None = None
         if os.environ.get("OTEL_TRACES_EXPORTER") != "none":
-            spans = OTLPSpanExporter(endpoint=collector.endpoint(url, collector.TRACES))
+            spans = OTLPSpanExporter(
+                endpoint=collector.endpoint(url, collector.TRACES), session=posting.session()
+            )
             batches = BatchSpanProcessor(spans)
             self.spans = Spans(batches, began)
             self._last.append(batches.shutdown)
         if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
-            numbers = OTLPMetricExporter(endpoint=collector.endpoint(url, collector.METRICS))
+            numbers = OTLPMetricExporter(
+                endpoint=collector.endpoint(url, collector.METRICS), session=posting.session()
+            )
             provider = MeterProvider(
                 [PeriodicExportingMetricReader(numbers)],
                 resource=resource(),

@@ -183,8 +183,9 @@ def test_a_collector_gets_the_spans(trace: Path) -> None:
         assert all(s.parent_span_id in ids for s in away.spans if s.parent_span_id)
 
 
-def test_a_collector_that_refuses_is_an_error(trace: Path) -> None:
-    with collector(400) as away:
+@pytest.mark.parametrize("status", [400, 307])
+def test_a_collector_that_refuses_is_an_error(trace: Path, status: int) -> None:
+    with collector(status) as away:
         done = export(trace, "--otlp", away.address)
         done.assert_error(1, away.address, "has not taken the spans", "is it running")
 
