@@ -15,8 +15,12 @@ SHAPES = {
     r"|(?<=A)Iza[\w-]{35}|(?<=h)f_\w{34,})",
     "package-token": r"[np](?<=\b[np])(?:(?<=n)pm_\w{36,}|(?<=p)ypi-[\w-]{50,})",
     "jwt": r"eyJ(?<=\beyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}",
-    "bearer": r"[Bb]earer(?<=\b[Bb]earer)\s+([\w.~+/=-]{16,})",
+    "bearer": r"[Bb](?<=\b[Bb])(?:earer\s+|asic\s+(?=\S{0,256}[A-Z])(?=\S{0,256}[\d=])"
+    r"(?=(?:[A-Za-z0-9+/]{4}){3,}(?:[A-Za-z0-9+/]{2}[A-Za-z0-9+/=]=)?(?![\w+/=])))"
+    r"([\w.~+/=-]{16,})",
     "url-password": r"://(?<=[a-z0-9+.-]://)[^\s:/@]{1,256}:([^\s/@]+)@",
+    "url-signature": r"[?&](?:sig|(?:X-[A-Z][a-z]{2,8}-)?[Ss]ignature)=(?=[\w.~%+/=-]{16})"
+    r"(?=[^\s&]{0,256}\d)([\w.~%+/=-]+)",
     "assignment": r"[pPsStTaA](?:(?<=[pP])(?i:assword|asswd)|(?<=[sS])(?i:ecret)|(?<=[tT])(?i:oken)"
     r"|(?<=[aA])(?i:pi[_-]?key))[\"']?\s{0,8}[:=]\s{0,8}"
     r"[\"']?(?=\S{0,256}\d)([^\s\"',;&<>(){}\[\]]{8,})",
@@ -27,13 +31,13 @@ Each pattern begins with a sign or a few, for signs are sought quickly in a long
 in front of them, such as the end of a word (`\\b`), is checked behind them.
 """
 
-NAMED = ("bearer", "url-password", "assignment")
+NAMED = ("bearer", "url-password", "url-signature", "assignment")
 """Kinds that the text in front of them gives away. Other kinds are recognised by themselves."""
 
 HINTS = (
     "PRIVATE KEY-----", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
     "glpat-", "xox", "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "AIza", "hf_", "npm_", "pypi-",
-    "eyJ", "earer", "://",
+    "eyJ", "earer", "asic", "://", "sig=", "ignature=",
 )  # fmt: skip
 """A text without any of these holds no secret of these shapes, unless it holds one of `WORDS`, in
 letters of either case. To look for them takes a fraction of the time."""

@@ -26,7 +26,7 @@ _LONGEST: Final = 4096
 """The most characters of an entry."""
 _NAMES: Final = (
     *("secret", "passw", "passphrase", "key", "credential", "authorization", "cookie", "token"),
-    *("bearer", "-----end"),
+    *("bearer", "-----end", "-u ", "-user", "mysql", "mariadb", "sshpass"),
 )
 """An entry without any of these words, in lower case, and without a hint of a secret's shape, holds
 no text that looks like a secret. Then the module that recognises secrets is not loaded: an editor

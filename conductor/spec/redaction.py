@@ -66,6 +66,7 @@ _SECRET: Final = (
 _TOKEN: Final = ("token", "bearer")
 """Under such a name a text is a secret, but a number is a count (`inputTokens`)."""
 
+_ADDRESSES: Final = frozenset({"url", "uri"})
 _PAIRS: Final = frozenset({"env", "headers"})
 """Names of lists of `{name, value}` and of maps whose every value may be a secret."""
 
@@ -79,7 +80,7 @@ _LOGIN_KEPT: Final = frozenset({"methodId"})
 _hinted: Final = _finder(
     (
         "secret", "passw", "passphrase", "key", "credential", "authorization", "cookie", "token",
-        "bearer", '"env"', '"headers"', '"url"', '"args"', '"accounts"', r"\u00",
+        "bearer", '"env"', '"headers"', '"url"', '"uri"', '"args"', '"accounts"', r"\u00",
     )
 )  # fmt: skip
 """A payload without any of these, in lower case, holds no secret we would recognise. The search
@@ -213,7 +214,7 @@ class _Pass:
     def _member(self, name: str, value: Raw, level: int, searched: int) -> _Value:
         if name in _PAIRS:
             return _pairs(value)
-        if name == "url":
+        if name in _ADDRESSES:
             return self._url(value)
         if name == "args":
             return self._arguments(value)
@@ -267,7 +268,7 @@ class _Pass:
         if entries is None:
             return _blank(value)
         cleaned: list[_Value] = []
-        next_is_secret = False
+        before, next_is_secret = "", False
         for entry in entries:
             text = None if next_is_secret else self._read(entry)
             next_is_secret = False
@@ -275,6 +276,9 @@ class _Pass:
                 cleaned.append(REDACTED)
                 continue
             shown, next_is_secret = _argument(text)
+            option = f"{before} " if before in _USER_OPTIONS else ""
+            shown = _without_user_password(option + shown)[len(option) :]
+            before = text
             shown = without_shapes(shown)
             cleaned.append(entry if shown == text else _encode(shown))
         return b"[" + b",".join(cleaned) + b"]"
@@ -334,7 +338,15 @@ def clean_text(text: str) -> str:
 
 def _clean_words(text: str) -> str:
     text = _ADDRESS.sub(lambda found: clean_url(found[0]), text)
-    return _without_key_end(without_shapes(_VALUE.sub(_without_named, text)))
+    text = _SHORT_OPTION.sub(rf"\1{MARK}", _without_user_password(_VALUE.sub(_without_named, text)))
+    return _without_key_end(without_shapes(text))
+
+
+def _without_user_password(text: str) -> str:
+    """A command without the password of an option such as `-u NAME:PASSWORD`."""
+    return _USER_PASSWORD.sub(
+        lambda found: found[0] if found[2].isdigit() else f"{found[1]}{MARK}", text
+    )
 
 
 def _without_key_end(text: str) -> str:
@@ -345,7 +357,8 @@ def _without_key_end(text: str) -> str:
 
 def _without_named(found: re.Match[str]) -> str:
     name, between, value = found[1], found[2], found[3]
-    says = not between.strip() and not name.startswith("-")  # a sentence, and no option
+    # A sentence, no option, and no word that a machine has made.
+    says = not between.strip() and not name.startswith("-") and not _RANDOM(value)
     counts = value.isdigit() and not _holds(name, _SECRET)
     return found[0] if says or counts else f"{name}{between}{MARK}"
 
@@ -361,6 +374,19 @@ _VALUE: Final = re.compile(
     r"""(?!\[redacted)([^\s"',;&}\])]{4,})""",
     re.IGNORECASE,
 )
+
+_RANDOM: Final = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+=-]{12,}[.:]?\Z").match
+_USER_OPTIONS: Final = ("-u", "--user", "--proxy-user")
+"""Options with a name and a password, as of curl."""
+_USER_PASSWORD: Final = re.compile(
+    rf"""((?<![\w-])(?:{"|".join(_USER_OPTIONS)})(?:=|[ \t]{{1,4}})["']?[^\s:"'/=]{{1,64}}:)"""
+    r"""(?!/|\[redacted)([^\s"']{4,})"""
+)
+_SHORT_OPTION: Final = re.compile(
+    r"(\b(?:mysql|mariadb)\w{0,16}\s(?:[^\n|;&]{0,256}?\s)?-p|\bsshpass[ \t]{1,4}-p[ \t]{0,4})"
+    r"(?!\[redacted)[^\s-]\S*"
+)
+"""The password of programs that take it right behind `-p`."""
 
 
 def _without_value(item: re.Match[str]) -> str:

@@ -26,6 +26,7 @@ SECRETS = {
     "jwt": ("<{}>", "eyJhbGciOiJI.eyJzdWIiOiIx." + "SflKxwRJSM"),
     "bearer": ("Bearer {}", "t0k.en~" * 4),
     "url-password": ("git clone https://me:{}@example.org/x", "s3cret-pass"),
+    "url-signature": ("see https://example.org/a?sv=1&sig={}&x=1", "abc%2Fdef0123456789"),
     "assignment": ('"password": "{}"', "correct-h0rse"),
     "private-key": ("-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", KEY),
 }  # fmt: skip
@@ -34,6 +35,7 @@ HARMLESS = (
     "class sk-toggleable__content-fitted in a page; task-12345678901234567890 is done",
     "https://example.org/a:b?x=1 and mailto:me@example.org",
     "AKIA, ghp_, xoxb- and eyJ are how tokens begin; inputTokens: 1234",
+    "Basic configuration of 2024/installation, basic Internationalization",
     "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 )
 LINES = [*HARMLESS, *(text.format(secret) for text, secret in SECRETS.values())]

@@ -29,6 +29,8 @@ TEXTS = [
     (f"{GITHUB} {GITHUB}", "[github-token] [github-token]"),
     (f"a {JWT}, b", "a [jwt], b"),
     (f"Authorization: Bearer {'t0k.en' * 4}", "Authorization: Bearer [bearer]"),
+    ("Basic dXNlcjpwYXNzd29yZDE=, https://h/?sig=abcdefghij1234567&x=1",
+     "Basic [bearer], https://h/?sig=[url-signature]&x=1"),
     ("git clone https://me:s3cret@example.org/x", "git clone https://me:[url-password]@example.org/x"),
     ('password = "abcdefg1", "token": "short1"', 'password = "[assignment]", "token": "short1"'),
     (f"k:\n{KEY}\nend", "k:\n[private-key]\nend"),

@@ -63,6 +63,9 @@ def clean(value: object, method: str | None = None) -> Any:
         ({"args": [f"http://h/?key={S}", 7]}, {"args": [f"http://h/?key={R}", R]}),
         ({"args": [f"curl -H 'authorization: {S}'", "x"]}, {"args": [R, "x"]}),
         ({"args": {"a": S}}, {"args": R}),
+        ({"args": ["-u", f"me:{S}", f"--user=me:{S}", "-u", "1000:1000", "-u", "a:/b"]},
+         {"args": ["-u", f"me:{R}", f"--user=me:{R}", "-u", "1000:1000", "-u", "a:/b"]}),
+        ({"uri": f"https://h/p?sig={S}"}, {"uri": f"https://h/p?sig={R}"}),
     ],
 )  # fmt: skip
 def test_secrets_go(value: object, expected: object) -> None:
@@ -158,6 +161,30 @@ def test_what_is_too_deep_or_no_json_goes_as_a_whole() -> None:
     deepest = f'{{"token":"{S}","a":{"[" * 5_000}{"]" * 5_000}}}'
     assert redacted(deepest.encode()) == REDACTED
     assert S not in clean_text(f"it failed: {deepest}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"using token {S}, then", "curl -u me:{S} https://h/", "curl --user 'me:{S}'",
+        "mysql -h x -p{S} db", "mysqldump -p{S}", "sshpass -p {S} ssh h",
+        "Authorization: Basic {S}", "go to https://h/?sig={S} now",
+    ],
+)  # fmt: skip
+def test_the_words_of_programs_lose_passwords(line: str) -> None:
+    assert clean_text(line.replace("{S}", S)) == line.replace("{S}", R).replace(S, R)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the token expired at 2026-12-01T10:00:05", "unexpected token identifier",
+        "docker run -u 1000:1000 x", "rsync -u host:/srv/data .", "mysql -p db", "ls -print",
+        "mysql is up; mkdir -p /srv/data",
+    ],
+)  # fmt: skip
+def test_other_words_of_programs_stay(line: str) -> None:
+    assert clean_text(line) == line
 
 
 def test_a_long_url_is_no_burden() -> None:
