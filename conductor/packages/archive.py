@@ -34,6 +34,10 @@ _LEAST: Final = _MIB
 _EXTENSION: Final = 64 * 1024
 """Bytes of a header that extends another, such as a long path."""
 
+_RECORDS: Final = 64
+"""Records of such a header: archivers write some 20. Thousands of headers with the shortest records
+took seconds."""
+
 _HINT: Final = "a package holds ordinary files and folders only, below one folder"
 
 
@@ -269,14 +273,18 @@ def _extended(kind: bytes, content: bytes, path: str) -> str:
 
 def _pax(content: bytes) -> Iterator[tuple[str, str]]:
     """The records `LENGTH NAME=VALUE\\n` of a header."""
-    while content:
-        digits, blank, _ = content[:8].partition(b" ")
+    for _ in range(_RECORDS):
+        if not content:
+            return
+        digits, blank, _rest = content[:8].partition(b" ")
         length = int(digits) if digits.isdigit() else 0
         record, content = content[:length], content[length:]
         name, equals, value = record[len(digits) + 1 : -1].partition(b"=")
         if not blank or not equals or len(record) != length or not record.endswith(b"\n"):
             raise refused("it has a header that cannot be read", "pack it again")
         yield _text(name), _text(value)
+    if content:
+        raise refused(f"it has a header of more than {_RECORDS} records", "pack it again")
 
 
 def _text(content: bytes) -> str:

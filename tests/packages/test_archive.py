@@ -176,6 +176,10 @@ ARCHIVES: Final[dict[str, tuple[Callable[[], bytes], str]]] = {
         lambda: with_member_header(b"0" * 70_000, tarfile.XHDTYPE),
         "more than 64 KiB",
     ),
+    "a header of many records": (
+        lambda: with_member_header(b"6 a=b\n" * 65, tarfile.XHDTYPE),
+        "more than 64 records",
+    ),
     "a huge name": (
         lambda: with_member_header(b"a" * 70_000, tarfile.GNUTYPE_LONGNAME),
         "more than 64 KiB",
