@@ -30,8 +30,12 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_PROTOCOLS: Final = ipaddress.IPv4Network("192.0.0.0/24")
-"""Addresses for protocols' own use; Python calls some of them global."""
+_SPECIAL: Final = (
+    ipaddress.ip_network("192.0.0.0/24"),  # of protocols
+    ipaddress.ip_network("192.88.99.0/24"),  # of former 6to4 relays
+    ipaddress.ip_network("3fff::/20"),  # of documents
+)
+"""Addresses of special use in IANA's registries that Python calls global."""
 
 _HOST: Final = re.compile(
     r"(?:(?P<method>[A-Z]+)@)?(?P<scheme>https?://)?"
@@ -93,9 +97,14 @@ def is_public(address: str) -> bool:
         if ip in _NAT64:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
         if inner is None:
-            return ip in _GLOBAL_UNICAST and ip.is_global
+            return ip in _GLOBAL_UNICAST and _is_global(ip)
         ip = inner
-    return ip.is_global and not ip.is_multicast and ip not in _PROTOCOLS
+    return _is_global(ip)
+
+
+def _is_global(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    is_special = any(ip in network for network in _SPECIAL)
+    return ip.is_global and not ip.is_multicast and not is_special
 
 
 def name_of(grant: str) -> str:
