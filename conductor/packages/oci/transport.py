@@ -178,7 +178,9 @@ class Transport:
 
 
 def _is_below(host: str | None, registry: str | None) -> bool:
-    """Whether a token service is at the host of its registry, or below it."""
+    """Whether a token service is at the host of its registry, or below it.
+
+    Its port may be another: registries of GitLab are at port 5050, their tokens at 443."""
     names = [name for name, api in _API_HOSTS.items() if api == registry] or [registry or ""]
     return f".{host or ''}".endswith(f".{names[0]}")
 
