@@ -75,7 +75,7 @@ def of_pem(content: bytes, shown: str) -> Key:
     from cryptography.hazmat.primitives import serialization
 
     try:
-        public = serialization.load_pem_public_key(content)
+        public = _loaded(serialization.load_pem_public_key, content)
     except ValueError as error:
         raise UsageError(
             f"the public key `{shown}` cannot be used: {error}",
@@ -89,10 +89,20 @@ def of_text(text: str) -> Key:
     from cryptography.hazmat.primitives import serialization
 
     try:
-        public = serialization.load_der_public_key(_der(text))
+        public = _loaded(serialization.load_der_public_key, _der(text))
     except ValueError as error:
         raise _unusable(error) from None
     return Key(public, "recorded")
+
+
+def _loaded(load: Callable[[bytes], Any], content: bytes) -> Any:
+    """The key that `load` finds in a text. Raises `ValueError`, or what `load` raises."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        return load(content)
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from None
 
 
 def _der(text: str) -> bytes:
@@ -115,7 +125,7 @@ def private(path: str) -> Any:
     hint = "`openssl genpkey -algorithm ed25519 -out key.pem` makes one"
     try:
         content = untrusted_files.read(path, MOST)
-        key = serialization.load_pem_private_key(content, password=None)
+        key = _loaded(partial(serialization.load_pem_private_key, password=None), content)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}", hint) from None
     except (ValueError, TypeError) as error:

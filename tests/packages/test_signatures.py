@@ -267,8 +267,16 @@ def test_no_signature_at_all(root: str) -> None:
     assert signatures.signer_of(CONTENT, [], Demand(), "p") is None
 
 
-@pytest.mark.parametrize("key", ["A", "\u00e9"])
-@pytest.mark.parametrize("offers", [[], [Offer("plain", b"")]])
+@pytest.mark.parametrize(
+    ("key", "offers"),
+    [
+        ("A", []),
+        ("A", [Offer("plain", b"")]),
+        ("\u00e9", []),
+        ("\u00e9", [Offer("plain", b"")]),
+        pytest.param("MA0wBQYDKgMEAwQAYWJj", [Offer("plain", b"")], id="of an unknown kind"),
+    ],
+)
 def test_a_recorded_key_that_is_damaged(key: str, offers: list[Offer]) -> None:
     with pytest.raises(UsageError, match="recorded public key") as refused:
         signatures.signer_of(CONTENT, offers, Demand(key=key), "p")
