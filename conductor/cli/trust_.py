@@ -82,6 +82,13 @@ def _add(path: str) -> int:
 
 def _trust_folder(real: str) -> Iterator[str]:
     yield _said(f"the folder {visible_path(real)}", again=trust.trust_folder(real))
+    home = os.path.realpath(os.path.expanduser("~"))
+    if os.path.join(home, "").startswith(os.path.join(real, "")):
+        report.write(
+            "this folder holds your home: each project and each download there counts as your own; "
+            "`conductor trust --remove` ends the trust",
+            word="warning",
+        )
     project = os.path.join(real, paths.CONFIG)
     if os.path.isfile(project):
         yield _trust_file(project)

@@ -122,6 +122,15 @@ def test_a_program_that_another_user_could_have_changed_does_not_run(here: Path,
     run("exec", "./program/", "-p", "hi").assert_error(2, "may be written by others", "chmod go-w")
 
 
+@pytest.mark.parametrize(("home", "warns"), [("program", True), ("", False), ("pro", False)])
+def test_a_folder_that_holds_the_home_comes_with_a_warning(
+    here: Path, home: str, warns: bool
+) -> None:
+    ran = conductor("trust", "program", env=environment(HOME=str(here / home)))
+    assert ran.out.startswith("trusted: the folder ")
+    assert ("holds your home" in ran.err) == warns
+
+
 def test_one_version_of_a_component_is_trusted(here: Path) -> None:
     out = run("trust", "date/datetime.wasm").out
     assert "trusted: this version of datetime" in out
