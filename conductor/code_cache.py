@@ -57,7 +57,7 @@ _HASH: Final = 8
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _KIND: Final = 0o170000
 _FILE: Final = 0o100000
-"""The bits of a mode that say what a file is, and those of a plain file."""
+"""The bits of a mode that give the kind of a file, and the bits of a plain file."""
 
 
 class CodeCache:

@@ -31,7 +31,7 @@ from conductor.spec.python_guest.scripts import Script
 from conductor.transports.buffers import enlarge_pipe
 
 PATIENCE: Final = 60.0
-"""Seconds an answer may take beyond what the child may compute: the machine may be busy."""
+"""Seconds an answer may take beyond the computing time of the child: the machine may be busy."""
 
 _LOADING: Final = 600.0
 """Seconds to load a module: it may have to be compiled first, or wait for another compilation."""

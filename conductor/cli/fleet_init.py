@@ -30,7 +30,7 @@ def init(
     ] = _DAYS,
     **values: Any,
 ) -> int:  # fmt: skip
-    """Makes what a fleet keeps."""
+    """Makes the buckets and streams of a fleet."""
 
     async def make(bus: Bus) -> int:
         from conductor.fleet import kv, names, pool_record

@@ -80,7 +80,7 @@ def show(
         switch("--json", "Print one JSON object a line: each turn, or each record."),
     ] = False,
 ) -> int:
-    """Shows what is in a file. Raises `UsageError`."""
+    """Shows the content of a file. Raises `UsageError`."""
     chosen = filters.parse(wanted)
     kind = log_kinds.kind_for(file, "show")
     if would:

@@ -134,7 +134,7 @@ def _newest(folder: str, rule: retention.Rule, number: int, most: int) -> Iterat
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - most))
                 text = file.read(most).decode(errors="replace")
-            # The first line is cut, and nobody knows any more what it belonged to.
+            # The first line is cut, so nobody knows which entry had it.
             yield each.name, text.partition("\n")[2] if size > most else text
     except (OSError, sqlite3.Error) as error:
         yield f"in {folder}", f"cannot be read: {reason(error)}"

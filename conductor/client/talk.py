@@ -74,7 +74,7 @@ class Talk:
         self._connection = self._new_connection()
         self._linked = False
 
-    # -- methods for what is shown -------------------------------------------------------------
+    # -- methods for the shown parts -----------------------------------------------------------
 
     def _changed(self) -> None:
         """Something has changed that is shown."""

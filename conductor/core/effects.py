@@ -296,7 +296,7 @@ class Closure(msgspec.Struct, frozen=True):
     text: str
     """A sentence."""
     hint: str = ""
-    """A hint what to do next."""
+    """A hint at the next step."""
     data: dict[str, Any] = {}
     """Details for the data of errors."""
 

@@ -59,7 +59,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The worker does not do what a request asks for."""
+    """The worker refuses a request."""
 
     text: str
     hint: str = ""

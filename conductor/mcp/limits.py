@@ -65,7 +65,7 @@ PARTIAL_LINES: Final = 256 * _MIB
 `line-limit` bytes always has room."""
 
 LINGER_SECONDS: Final = 10.0
-"""How long a closed client has to read what is queued for it."""
+"""How long a closed client has to read its queued messages."""
 
 # -- HTTP ------------------------------------------------------------------------------------------
 
@@ -100,7 +100,8 @@ TOOL_BYTES: Final = 8 * _MIB
 """Bytes of one list of tools."""
 
 TOOL_NAME: Final = 256
-"""Characters of the name of a tool, or of the URI of a page; what has a longer one is left out."""
+"""Characters of the name of a tool, or of the URI of a page; tools and pages with more are left
+out."""
 
 PAGES: Final = 256
 """Pages (`ui://`) of one MCP server that are kept."""

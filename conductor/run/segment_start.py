@@ -79,7 +79,7 @@ def main(cache: CodeCache) -> NoReturn:
 
 
 def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
-    """Loads the guests, gives up what the process no longer needs, and serves; the exit code."""
+    """Loads the guests, gives up the rights of the start, and serves; the exit code."""
     from wasm_host import harden
     from wasm_host.ticker import TICKER
 

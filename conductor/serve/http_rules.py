@@ -101,7 +101,7 @@ def for_page(headers: Mapping[str, str], allowed: Iterable[str]) -> dict[str, st
 
 
 def is_preflight(method: str, headers: Mapping[str, str]) -> bool:
-    """Whether a browser asks what a page may send: such a request has no token."""
+    """Whether a browser asks for the rights of a page: such a request has no token."""
     return method == "OPTIONS" and "access-control-request-method" in headers
 
 

@@ -114,7 +114,7 @@ class Server:
     def _failed(self, error: Exception) -> None:
         self.complain(f"a defect of conductor: {place_of(error)}")
 
-    # -- what is served --------------------------------------------------------------------------
+    # -- served paths ----------------------------------------------------------------------------
 
     def named(self, path: str) -> str | None:
         """The chain at a path: a name, empty for that of the command line; None: there is none."""

@@ -54,7 +54,7 @@ class Option(msgspec.Struct, frozen=True):
     change: Callable[[Spec, Any, str], Spec]
     """The spec with the option. Arguments: spec, value, the word in place of `KEY`.
 
-    Raises `ValueError` that says what is wrong with the value."""
+    Raises `ValueError` with the fault of the value."""
     help: str
     """Its meaning, in Markdown."""
 

@@ -86,7 +86,7 @@ def _examine(place: str, status: os.stat_result, owners: Collection[int], others
         raise UnguardedError(place, f"belongs to user {status.st_uid}")
     if stat.S_ISLNK(status.st_mode):
         return  # a link's mode means nothing: the mode of its folder decides who may replace it
-    # In a sticky folder, such as /tmp, nobody replaces what belongs to others.
+    # In a sticky folder, such as /tmp, nobody replaces files of others.
     if not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
         refuse_others(place, status, others)
 

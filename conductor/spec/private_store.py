@@ -33,7 +33,7 @@ class PrivateStore(Generic[Value]):
         path: The path of the file.
         new: Makes the value where there is no file; it has a member `version`.
         what: The content of the file, for people: `what you trust`.
-        again: What a user does after moving the file away.
+        again: The step of a user after moving the file away.
     """
 
     def __init__(

@@ -96,7 +96,7 @@ def of_text(text: str) -> Key:
 
 
 def _loaded(load: Callable[[bytes], Any], content: bytes) -> Any:
-    """The key that `load` finds in a text. Raises `ValueError`, or what `load` raises."""
+    """The key that `load` finds in a text. Raises `ValueError`, or the errors of `load`."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:

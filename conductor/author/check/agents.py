@@ -204,7 +204,7 @@ async def sessions(chain: ProgramChain) -> None:
 
 
 async def bad_params(chain: ProgramChain) -> None:
-    """Params that lack what a method needs are refused."""
+    """Params that lack a member that the method needs are refused."""
     await _initialized(chain)
     await _session(chain)
     for method, params in (

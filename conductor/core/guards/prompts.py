@@ -83,7 +83,7 @@ def blocks(attempt: Attempt) -> tuple[list[Json], list[Json]]:
     return (before if isinstance(before, list) else []), after
 
 
-# -- what stays of a prompt ------------------------------------------------------------------------
+# -- blocks that stay in a prompt ------------------------------------------------------------------
 
 
 def options_kept(attempt: Attempt) -> Breaches:

@@ -87,7 +87,7 @@ class Agent:
             if id_ not in self._asks:  # of MCP
                 return
             session = self._asks[id_]
-        elif by_agent and session is None:  # follows what came to the agent before
+        elif by_agent and session is None:  # follows the message that came to the agent before
             session = self._latest
         if by_agent:
             self._sends(event, session)
@@ -207,7 +207,7 @@ class Agent:
             yield from self._begin(event)
 
     def _begin(self, event: Line) -> Iterator[bytes]:
-        """Yields what the agent sent in a new session before anything came to it there."""
+        """Yields the messages of the agent in a new session before the first message to it."""
         opened = members(event.payload).get("sessionId")
         session = self._sessions.get(opened) if isinstance(opened, str) else None
         if session is not None and not session.played and session.exchanges[0].event is None:

@@ -176,7 +176,7 @@ class Events:
         return Line(type="_conductor", ts=at, happened=happened)
 
     def gap(self, text: str, at: float) -> Line:
-        """The line for a gap; `text` says what is missing."""
+        """The line for a gap; `text` names the missing part."""
         shown = clean_text(text) if self._content != "none" else "something is missing here"
         return Line(type="_conductor", ts=at, gap=shown)
 
@@ -284,7 +284,7 @@ class Events:
     def _shown(
         self, payload: bytes, method: str | None, own: Own, service: ServiceCall | None
     ) -> msgspec.Raw:
-        """The written form of a payload; `own` takes a note of what is left out."""
+        """The written form of a payload; `own` notes the parts that are left out."""
         if self._content == "none":
             return msgspec.Raw(b"null")
         is_any = service is None and method not in LOGIN

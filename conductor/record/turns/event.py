@@ -50,7 +50,7 @@ class Event(msgspec.Struct, eq=False):
     uncut: Sequence[int] = ()
     """Events with words of this turn, which has ended: their sender has only cut them anew."""
     gap: str = ""
-    """In words, what is missing before this event."""
+    """The gap before this event, in words."""
 
     @property
     def own(self) -> Own:

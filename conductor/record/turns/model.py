@@ -256,4 +256,4 @@ class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
     paused: tuple[str, ...] = ()
     """The components that are paused at its end."""
     gaps: tuple[str, ...] = ()
-    """In words, what is missing: a line that was cut, a line that is no event."""
+    """The missing part, in words: a line that was cut, a line that is no event."""

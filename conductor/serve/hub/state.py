@@ -52,7 +52,7 @@ class Client(Hop):
     chain: Chain | None = None
     """The client's own chain; the client may be attached to sessions of other chains."""
     ended: tuple[str, str] = ("", "")
-    """Why the client no longer has a chain of its own, and what to do."""
+    """Why the client no longer has a chain of its own, and the next step."""
     info: dict[str, str] = field(default_factory=dict)
     """The client's name and version, as it introduced itself."""
     client_id: str = ""

@@ -1,4 +1,4 @@
-"""The errors on the way to an address, in words: who, what, and the next step."""
+"""The errors on the way to an address, in words: who, the fault, and the next step."""
 
 from __future__ import annotations
 
