@@ -70,7 +70,7 @@ def available() -> bool:
 def build(folder: str) -> str:
     """Builds the guest in `folder`, where it is not there yet; its path.
 
-    Raises `RuntimeError` with what componentize-py said.
+    Raises `RuntimeError` with the words of componentize-py.
     """
     folder = os.path.abspath(folder)  # componentize-py runs elsewhere
     os.makedirs(folder, exist_ok=True)
@@ -135,7 +135,7 @@ def _componentize(work: str) -> str:
         *(sys.executable, "-c", code, "-q", "-d", "channel.wit", "-w", "proxy"),
         *("componentize", "-p", "app", "shared_guest", "-o", made),
     ]
-    # Otherwise it would pack what this environment has installed.
+    # Otherwise it would pack the packages of this environment.
     environment = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
     done = subprocess.run(
         command,

@@ -30,7 +30,7 @@ _NEEDS: Final = {
 """The capability that each request to a caller needs."""
 
 
-class NotOffered(ProxyError):  # noqa: N818 - reads as what happened
+class NotOffered(ProxyError):  # noqa: N818 - the name of an event
     """The MCP client that calls lacks a capability for the request; `capability` names it."""
 
     def __init__(self, method: str, capability: str) -> None:

@@ -197,7 +197,7 @@ def answer(method: str, value: Any, function: Any) -> Any:
     )
 
 
-# -- what cannot be written ------------------------------------------------------------------------
+# -- values without a JSON form --------------------------------------------------------------------
 
 
 def unwritable(what: str, value: Any) -> TypeError:

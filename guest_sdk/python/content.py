@@ -88,7 +88,7 @@ def jsonable(value: Any) -> Any:
 
 
 def block(value: Any) -> dict[str, Any] | None:
-    """A value as a content block, if that is what it is."""
+    """A value as a content block, if the value is a content block."""
     value = plain(value)
     return value if isinstance(value, dict) and value.get("type") in BLOCKS else None
 

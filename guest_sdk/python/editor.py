@@ -58,7 +58,7 @@ class Operation:
     """JSON Schema of its arguments; empty in a list of operations."""
 
 
-class NoOperation(ProxyError):  # noqa: N818 - reads as what happened
+class NoOperation(ProxyError):  # noqa: N818 - the name of an event
     """The editor does not have the requested operation, or has no operations."""
 
 

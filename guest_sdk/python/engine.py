@@ -215,7 +215,7 @@ class Engine(Cancelling):
 
     @staticmethod
     def _result(handling: Handling, request: Request, answer: Any) -> str:
-        """The line that answers a request. Raises `TypeError` for what is no JSON."""
+        """The line that answers a request. Raises `TypeError` for a value that is no JSON."""
         value = answer.raw if type(answer) is Record else answer
         came = handling.came
         try:
@@ -281,7 +281,7 @@ class Engine(Cancelling):
             pass
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # fails closed: what was not handled stays here
+        except BaseException as error:  # fails closed: a message without its handler stays here
             failures.report(self, f"`{handling.message.method}` was not passed on", error)
         self.lanes.release(handling)
 

@@ -40,7 +40,7 @@ class ProxyError(Exception):
         return body
 
 
-class Answered(ProxyError):  # noqa: N818 - reads as what happened
+class Answered(ProxyError):  # noqa: N818 - the name of an event
     """The error that a neighbour answered. Uncaught, it passes on byte by byte."""
 
     def __init__(self, text: str, error: Any, *, own: bool = True) -> None:
@@ -57,7 +57,7 @@ class Answered(ProxyError):  # noqa: N818 - reads as what happened
         """Whether it answers a request of the proxy's own, not a request that was passed on."""
 
 
-class Refused(ProxyError):  # noqa: N818 - reads as what happened
+class Refused(ProxyError):  # noqa: N818 - the name of an event
     """The conductor refused a service (not granted), or the service failed.
 
     `service` is its name; `granted` is False if a right is missing; `reason` is one word for

@@ -36,7 +36,7 @@ encodings.cp1252 concurrent concurrent.futures concurrent.futures.thread __futur
 
 def _preload() -> None:
     for name in PRELOADED:
-        # What this build of Python leaves out is reported when a proxy imports it.
+        # A module that this build of Python leaves out is reported at its import.
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 

@@ -17,7 +17,7 @@ Handler = Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
 
 
 _VALUES: Final = frozenset({NoneType, dict, Record, list, str, Drop, bool, int})
-"""Types of what is no awaitable, so that it need not be asked."""
+"""Types that are no awaitables, so nobody needs to ask."""
 
 
 def adapted(
@@ -94,7 +94,7 @@ def _looking(function: Callable[..., Any], kind: type[Message], kinds: tuple[str
 
 
 def _instead(message: Message, found: Any, function: Callable[..., Any]) -> None:
-    """Sends what a handler returned in place of a notification."""
+    """Sends the value that a handler returned in place of a notification."""
     side = "p" if message.direction == "up" else "s"
     is_update = isinstance(message, Update)
     for one in found if isinstance(found, list) else [found]:

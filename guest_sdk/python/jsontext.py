@@ -130,7 +130,7 @@ def members(text: str, at: int = 0) -> tuple[list[Member], int]:
 def survey(text: str, at: int) -> tuple[Any, Place]:
     """The value at `at`, and where it stands; the places of its members are remembered.
 
-    Raises `ValueError`, `IndexError` or `StopIteration` for what is no JSON.
+    Raises `ValueError`, `IndexError` or `StopIteration` for a text that is no JSON.
     """
     return _survey(text, at, at, _DEPTH if len(text) > _LARGE else 1)
 

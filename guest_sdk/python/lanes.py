@@ -50,7 +50,7 @@ class Lanes:
         holder.lane = key
 
     def release(self, holder: Handling) -> None:
-        """Lets what waits behind `holder` go on, soon."""
+        """Lets the waiters behind `holder` go on, soon."""
         key, holder.lane = holder.lane, None
         if key is None:
             return
@@ -83,7 +83,7 @@ class Lanes:
         return found
 
     def advance(self) -> None:
-        """Lets what waits in the next released lane go on, until that is held again."""
+        """Lets the waiters in the next released lane go on, until the lane is held again."""
         key = self.free.popleft()
         queue = self.queues.get(key)
         if queue is None:

@@ -155,7 +155,7 @@ class Work:
                 waiter.fail(ProxyError(error, INVALID_PARAMS))
 
     async def outcome(self) -> Any:
-        """The function's result; None if something is wanted first. Raises what it raised."""
+        """The function's result; None if something is wanted first. Raises its error."""
         assert self._task is not None
         try:
             while not self._task.done and not self._wanted:

@@ -84,7 +84,7 @@ class Host:
     # -- declarations --------------------------------------------------------------------------
 
     async def _draw(self) -> None:
-        """Draws what makes the ids of servers unguessable, once; others could squat on them."""
+        """Draws the secret of the ids of servers, once; others could squat on them."""
         if self._secret or "random" not in (self._engine.grants or ()):
             return
         try:
@@ -191,7 +191,7 @@ class Host:
         return one
 
     def _forget(self, session: Any) -> None:
-        """Drops what was declared to a session that has ended."""
+        """Drops the servers that were declared to a session that has ended."""
         gone = {
             one.id
             for one in self._declared.values()

@@ -140,7 +140,7 @@ class Message:
     def render(self, fresh_id: str | None = None) -> str:
         """The JSON text to pass on: as it came, but for what was changed, and a fresh raw id.
 
-        Raises `TypeError` for what is no JSON.
+        Raises `TypeError` for a value that is no JSON.
         """
         text, place, before = self._text, self._place, self._before
         edits = []

@@ -60,7 +60,7 @@ MISSING: Final = {
     **dict.fromkeys(("numpy", "pandas", "scipy", "PIL", "lxml", "cryptography", "orjson", "msgspec",
                      "pydantic", "pydantic_core", "torch", "tiktoken"), _COMPILED),
 }  # fmt: skip
-"""Modules that are not there, and what to do about it."""
+"""Modules that are not there, and the way around each."""
 
 _CLOCKS: Final = (
     "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns",
@@ -104,7 +104,7 @@ REFUSED: Final = {
     **{f"glob.{name}": FILES for name in ("glob", "iglob")},
     **{f"importlib.resources.{name}": _DATA for name in _BESIDE},
 }
-"""Functions that are not there, and what to do about it."""
+"""Functions that are not there, and the way around each."""
 
 SHOWN: Final = {
     "random._urandom": "os.urandom",

@@ -70,7 +70,7 @@ def near(name: str, known: Collection[str]) -> str | None:
 def doubts(decorator: str, names: Iterable[str]) -> list[str]:
     """Sentences about names that may be of another protocol, or mistakes.
 
-    `decorator`: the one of `@proxy.` that is used. Raises `ValueError` for what is a mistake.
+    `decorator`: the one of `@proxy.` that is used. Raises `ValueError` for a mistake.
     """
     known = dict(_DECORATORS)[decorator]
     return [_doubt(decorator, one) for one in names if one not in known and one[:1] != "_"]

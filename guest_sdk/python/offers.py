@@ -52,7 +52,7 @@ def _there(one: Tool | Prompt, session: Session | None) -> bool:
 
 
 async def resources(server: Server, call: Call) -> list[dict[str, Any]]:
-    """The answer to `resources/list`. Raises what the author's functions raise."""
+    """The answer to `resources/list`. Raises the errors of the author's functions."""
     cards = [one.card() for one in server.readables if not one.is_template]
     for provider in server.providers:
         for one in await _provided(provider, call):

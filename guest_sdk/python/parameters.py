@@ -14,7 +14,7 @@ from .content import jsonable
 
 
 def declarable(function: Any, decorator: str) -> None:
-    """Raises `TypeError` for what is no function, as in `@proxy.tool("name")`."""
+    """Raises `TypeError` for a value that is no function, as in `@proxy.tool("name")`."""
     if not callable(function):
         raise TypeError(
             f"`@proxy.{decorator}` takes a function, not {function!r}; "
@@ -65,7 +65,7 @@ class Parameters:
         return self._call is not None
 
     def values(self, given: dict[str, Any]) -> dict[str, Any]:
-        """JSON values as arguments. Raises `ValueError` that says what is wrong."""
+        """JSON values as arguments. Raises `ValueError` that names the fault."""
         self._known(given)
         return {
             name: config.value(self.hints.get(name, Any), held, name)

@@ -104,7 +104,7 @@ class PeerSession:
         try:
             self.id = str(opened.result()["sessionId"])
         except (ProxyError, KeyError, TypeError):
-            return  # the error reaches what awaits the answer
+            return  # the error reaches whoever awaits the answer
         self._peer.adopt(self)
         if self._left:  # nobody waits for it any more
             self._close()

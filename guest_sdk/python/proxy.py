@@ -355,7 +355,7 @@ def _declared_in() -> str | None:
 
 
 def _settable(name: str, config: Any) -> None:
-    """Raises `TypeError` for what settings cannot be read into."""
+    """Raises `TypeError` for a type that cannot hold settings."""
     if config is None:
         return
     if not is_dataclass(config) and not is_typeddict(config):

@@ -28,7 +28,7 @@ class Record:
     """A JSON object whose members are attributes too; `raw` is the dictionary itself.
 
     It has no other methods than `get`, so that they hide no members: `record.items` is a member.
-    What is no JSON value cannot be assigned (`TypeError`).
+    A value without a JSON form cannot be assigned (`TypeError`).
     """
 
     __slots__ = ("raw",)

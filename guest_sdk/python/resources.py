@@ -138,7 +138,7 @@ def _card(
 
 
 def _compiled(uri: str) -> tuple[list[str], re.Pattern[str]]:
-    """The names in a template, and what its addresses look like. Raises `TypeError`."""
+    """The names in a template, and the pattern of its addresses. Raises `TypeError`."""
     names: list[str] = []
     pattern, end = "", 0
     for expression in _EXPRESSION.finditer(uri):

@@ -51,7 +51,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The author's module of this name. Raises `ImportError` for what cannot be had."""
+        """The author's module of this name. Raises `ImportError` for another module."""
         del path, target
         for folder in ("", *self._folders()):
             stem = folder + fullname.replace(".", "/")

@@ -27,7 +27,7 @@ LISTS: Final[dict[Any, Any]] = {list: list, set: set, frozenset: frozenset, tupl
 
 
 def schema(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
-    """The schema of a type. Raises `TypeError` for what has no JSON form.
+    """The schema of a type. Raises `TypeError` for a type without a JSON form.
 
     `within`: the objects it is a part of. One that holds its own kind is any object in there, since
     a schema written out would have no end; what comes is read as that kind all the same.

@@ -267,7 +267,7 @@ class SubSession:
         try:
             self.id = str(opened.result()["sessionId"])
         except (ProxyError, KeyError, TypeError):
-            return  # the error reaches what awaits the answer
+            return  # the error reaches whoever awaits the answer
         self._engine.adopt(self)
         if self._left:  # nobody waits for it any more
             self._close()

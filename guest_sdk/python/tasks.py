@@ -56,7 +56,7 @@ class Waiter(Generic[T]):
             self._callbacks.append(callback)
 
     def result(self) -> T:
-        """The value; raises what it failed with."""
+        """The value; raises the error that it failed with."""
         if self._error is not None:
             raise self._error
         return self._value  # type: ignore[return-value]

@@ -84,7 +84,7 @@ class Tool:
             return self._result(found)
         except (ToolError, Refused) as error:
             return content.failure(str(error))
-        except ProxyError:  # what the author chose to answer
+        except ProxyError:  # the answer that the author chose
             raise
         except (Exception, SystemExit) as error:
             report(engine, f"tool `{self.name}` failed", error)

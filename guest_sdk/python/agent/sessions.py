@@ -17,7 +17,7 @@ NOT_FOUND = -32002
 """The code of ACP's error for a session, or a file, that there is none of."""
 
 
-class UnknownSession(ProxyError):  # noqa: N818 - reads as what happened
+class UnknownSession(ProxyError):  # noqa: N818 - the name of an event
     """There is no session of this id."""
 
     def __init__(self, name: Any) -> None:

@@ -28,7 +28,7 @@ OPTIONS: Final = {
 """The options of `Turn.ask`, where no others are given; the kinds are the ids."""
 
 
-class NotOffered(ProxyError):  # noqa: N818 - reads as what happened
+class NotOffered(ProxyError):  # noqa: N818 - the name of an event
     """The client did not name the capability that a call needs."""
 
 

@@ -18,7 +18,7 @@ proxy = Proxy(
 
 @dataclass
 class Kept:
-    """What a note holds."""
+    """The content of a note."""
 
     name: str
     words: int
@@ -27,7 +27,7 @@ class Kept:
 
 @dataclass
 class Permission:
-    """What a person is asked before a note is thrown away."""
+    """The question to a person before a note is thrown away."""
 
     sure: bool
     reason: str = ""
@@ -50,7 +50,7 @@ def note(name: str, call: Call) -> str | None:
 
 @proxy.resource("icon://library", name="icon")
 def icon() -> Contents:
-    """What the library looks like."""
+    """The look of the library."""
     return Contents(b"\x89PNG", "image/png")
 
 

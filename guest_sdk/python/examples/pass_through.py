@@ -1,4 +1,4 @@
-"""Passes everything on: what a proxy without handlers does.
+"""Passes everything on: the work of a proxy without handlers.
 
 conductor exec ./pass_through.py demo -p "hello"
 """

@@ -13,7 +13,7 @@ from guest_sdk.python.agent import Agent, McpError, Select, UnknownSession
 
 @dataclass
 class Memory:
-    """What is kept of a session."""
+    """The kept state of a session."""
 
     said: list = field(default_factory=list)
 
@@ -75,7 +75,7 @@ async def answer(turn):
 
 
 async def client(turn, _):
-    """What the client can."""
+    """The capabilities of the client."""
     await turn.say(json.dumps(turn.client, sort_keys=True))
 
 
