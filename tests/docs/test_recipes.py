@@ -67,7 +67,7 @@ RECIPES: Final = {
 
 
 ''',
-                "# -- what stays of a prompt",
+                "# -- blocks that stay in a prompt",
             ),
             Edit(
                 "tests/core/test_guards/attacks_on_prompts.py",
