@@ -205,7 +205,7 @@ class Engine(Cancelling):
                 line = self._turn_over(handling.side, request.id)
             else:
                 line = self._error(handling, NOT_WANTED)
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # no mistake may end the chain, or leave a request waiting
             line = self._error(handling, dumps(failures.answer(self, request.method, error)))
@@ -279,7 +279,7 @@ class Engine(Cancelling):
             await handlers[0](handling.message, _following(handlers, handling.tell))
         except Cancelled:
             pass
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # fails closed: a message without its handler stays here
             failures.report(self, f"`{handling.message.method}` was not passed on", error)

@@ -27,6 +27,10 @@ class ProxyError(Exception):
     """A JSON-RPC error: raised in a handler, it is the answer to the request."""
 
     def __init__(self, message: str, code: int = INTERNAL_ERROR, data: Any = None) -> None:
+        if not isinstance(message, str) or not isinstance(code, int) or isinstance(code, bool):
+            raise TypeError(
+                f"a ProxyError takes a text and a whole number, not {message!r} and {code!r}"
+            )
         super().__init__(message)
         self.code = code
         self.message = message

@@ -169,6 +169,7 @@ async def test_a_prompt_that_was_only_looked_at_goes_on_byte_by_byte() -> None:
 
 
 number: Any = 3
+nothing: Any = None
 BLOCK = "is no content block: text is, or `text(…)`"
 VALUE = "is no JSON value: text, numbers,"
 
@@ -182,6 +183,9 @@ VALUE = "is no JSON value: text, numbers,"
         (lambda r: r.prompt.extend("abc"), "'abc' is one, where a list of them is meant"),
         (lambda r: r.prompt.__setitem__(0, ["a"]), f"['a'] {BLOCK}"),
         (lambda r: setattr(r, "prompt", [1]), f"1 {BLOCK}"),
+        (lambda r: ProxyError(number), "takes a text and a whole number, not 3 and -32603"),
+        (lambda r: ProxyError("no", nothing), "a whole number, not 'no' and None"),
+        (lambda r: (_ for _ in ()).throw(GeneratorExit), "GeneratorExit"),
         (lambda r: text(number), "`text(…)` takes text, not 3; `str(…)` makes text of a value"),
         (lambda r: r.session.say(None), "`text(…)` takes text, not None"),
         (lambda r: setattr(r, "cwd", PurePosixPath("/a")), f"`cwd`: PurePosixPath('/a') {VALUE}"),
