@@ -1,12 +1,16 @@
 """`conductor exec` is plain to use: prompts without `-p`, and the text that agents write beside."""
 
 import json
+import os
+import select
 import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from conductor.cli import exec_prompt
+from conductor.errors import UsageError
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Running, conductor, environment
 
@@ -57,6 +61,39 @@ def test_without_a_prompt_on_a_terminal_it_says_how_to_write_one() -> None:
         ran = running.end()
     assert (ran.code, ran.out) == (2, "")
     assert 'conductor exec demo -p "what day is it?"' in ran.err
+
+
+class _ClosesLate:
+    """`select.poll` on a pipe that closes only while somebody waits for it."""
+
+    def __init__(self, real: select.poll, writer: int) -> None:
+        self.real = real
+        self.writer = writer
+
+    def register(self, number: int, events: int) -> None:
+        self.real.register(number, events)
+
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+        if milliseconds:
+            os.close(self.writer)
+        return self.real.poll(milliseconds)
+
+
+def test_a_pipe_that_closes_empty_a_moment_later_is_no_prompt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, writer = os.pipe()
+    kept = os.dup(0)
+    os.dup2(reader, 0)
+    closes = _ClosesLate(select.poll(), writer)
+    monkeypatch.setattr(select, "poll", lambda: closes)
+    try:
+        with pytest.raises(UsageError, match="needs a prompt"):
+            exec_prompt.found(["demo"], behind=False, config=None)
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(reader)
 
 
 def test_what_is_piped_beside_a_prompt_is_said_to_be_unread() -> None:
