@@ -290,6 +290,30 @@ def test_who_passes_a_connection_on_has_not_opened_it(
         assert [one for one, _ in world.rules()] == [name]
 
 
+@pytest.mark.proves("a component cannot reach MCP")
+def test_who_hears_of_a_connection_first_cannot_claim_it() -> None:
+    world = DeclaringChain(trusted=False, grants={"near": Grants(mcp="others")})
+    declares(world, "far", SERVERS["RFD"])
+    held: list[Json] = []
+
+    def holds(setup: Json) -> list[tuple[str, Json]]:
+        held.append(setup)
+        return []
+
+    def adds(answer: Json) -> list[tuple[str, Json]]:
+        del world.does["near", ""]
+        servers = [{"type": "acp", "name": "n", "id": answer["result"]["connectionId"]}]
+        params = {"cwd": "/", "mcpServers": servers}
+        return [("s", request(held[0]["id"], "session/new", params)), ("s", answer)]
+
+    world.does["near", "session/new"] = holds
+    world.say("client", "", request(2, "session/new", {"cwd": "/", "mcpServers": []}))
+    world.does["near", ""] = adds
+    connects(world, "far", 71)
+    assert world.rules() == [("near", "mcp-servers")]
+    assert world.heard("agent", "session/new")[-1]["params"]["mcpServers"] == []
+
+
 @pytest.mark.proves("a connection of the client or", "its MCP servers")
 @pytest.mark.parametrize("k", ["mid:1/1", "MID.1", "mid:2", "acp:near:1", "near"])
 def test_nobody_opens_a_connection_in_somebody_else_s_name(k: str) -> None:
