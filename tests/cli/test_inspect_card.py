@@ -133,7 +133,9 @@ def test_what_does_nothing_or_does_not_start_is_said_first(tmp_path: Path) -> No
     assert line("gets", card("budget")).startswith("does nothing without `")
     wide = line("gets", card("router", columns=200))
     assert wide.startswith("does nothing without the setting `rules`; all that it asks for")
-    assert line("gets", card("budget,only=none")).endswith("more: --all")
+    none = card("budget,only=none")
+    assert (line("sees", none), line("may", none)) == ("no message", "nothing")
+    assert line("gets", none).endswith("more: --all")
     (tmp_path / "greedy.py").write_text("proxy = 1\n")
     (tmp_path / "component.toml").write_text(
         'name = "g"\nfile = "greedy.py"\nfails = "closed"\n[rights]\nfilter = "x"\n'
