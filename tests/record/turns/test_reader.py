@@ -677,3 +677,20 @@ def test_what_nobody_asked_for_is_a_turn(
     file.write_bytes(b"".join(each.rstrip() + b"\n" for each in lines))
     assert main(["log", "show", str(file)]) == 0
     assert "Turn 2 by p, unprompted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "turns"),
+    [
+        *((kind, 1) for kind in ("agent_message_chunk", "agent_message")),
+        *((kind, 1) for kind in ("agent_thought_chunk", "agent_thought")),
+        *((kind, 1) for kind in ("tool_call", "plan", "notice")),
+        *((kind, 0) for kind in ("tool_call_update", "usage_update", "user_message_chunk")),
+    ],
+)
+def test_only_updates_that_a_person_reads_begin_such_a_turn(kind: str, turns: int) -> None:
+    params = {"sessionId": "s", "update": {"sessionUpdate": kind}}
+    said = {"type": "notification", "ts": 1, "from": "agent", "to": "client", "session": "s"}
+    line = {**said, "method": "session/update", "params": params, "_conductor": {"n": 1}}
+    head = b'{"type":"_conductor","components":["agent"],"content":"all"}\n'
+    assert len(read([head, json.dumps(line).encode()]).turns[1:]) == turns
