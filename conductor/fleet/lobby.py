@@ -135,24 +135,17 @@ class Lobby(Served):
         if session is not None and len(seat.asked) < _ASKED:
             seat.asked[bytes(message.id)] = session
 
-    def cut(self, connection: Connection) -> None:
-        """A link is gone."""
-        self._cut(connection, True)
-
-    def linked(self, connection: Connection) -> None:
-        """A link is there again."""
-        self._cut(connection, False)
-
-    def _cut(self, connection: Connection, is_cut: bool) -> None:
-        seat = self._seats.get(connection.id)
-        if seat is not None and seat.hosted is not None:
-            seat.hosted.cut(is_cut)
+    def cut(self, connection: Connection, is_cut: bool) -> None:
+        """A link is gone, or there again."""
+        hosted = self._seats[connection.id].hosted
+        if hosted is not None:
+            hosted.cut(is_cut)
 
     def go_on(self, connection: Connection) -> None:
         """The connection's chain may send it more."""
-        seat = self._seats.get(connection.id)
-        if seat is not None and seat.chain is not None:
-            seat.chain.transport.drained()
+        chain = self._seats[connection.id].chain
+        if chain is not None:
+            chain.transport.drained()
 
     def waits(self, connection: Connection) -> bool:
         """Whether a client has sent a message that is not answered, or not taken yet."""

@@ -106,11 +106,8 @@ class Keeper(Protocol):
     def drained(self, connection: Connection) -> None:
         """A client has taken some of the frames that waited for it."""
 
-    def cut(self, connection: Connection) -> None:
-        """A link is gone."""
-
-    def linked(self, connection: Connection) -> None:
-        """A link is there again."""
+    def cut(self, connection: Connection, is_cut: bool) -> None:
+        """A link is gone, or there again."""
 
     def finish(self, connection: Connection) -> None:
         """A client sends no more."""
@@ -163,7 +160,7 @@ class Connection:
         """A link is there."""
         self.stay()
         if self._moves(Event.LINK):
-            self.room.linked(self)
+            self.room.cut(self, False)
 
     def cut(self) -> None:
         """The link is gone; the client has the grace time to come back."""
@@ -173,7 +170,7 @@ class Connection:
     def away(self) -> None:
         """The client is gone; somebody else knows how long it may take to come back."""
         if self._moves(Event.CUT):
-            self.room.cut(self)
+            self.room.cut(self, True)
 
     def lost(self) -> None:
         """The link is gone, and no other can take its place: only its sessions are worth a wait."""
@@ -222,7 +219,8 @@ class Connection:
 
     def drained(self) -> None:
         """Some of the waiting frames have left."""
-        self.room.drained(self)
+        if self.state is not State.CLOSED:
+            self.room.drained(self)
 
     @property
     def paused(self) -> bool:

@@ -98,13 +98,9 @@ class Room(Served):
         """A client has sent a frame, which may pass."""
         self._perform(self.hub.from_client(connection.id, frame, self._clock()))
 
-    def cut(self, connection: Connection) -> None:
-        """A link is gone."""
-        self.hub.cut(connection.id)
-
-    def linked(self, connection: Connection) -> None:
-        """A link is there again."""
-        self.hub.cut(connection.id, is_cut=False)
+    def cut(self, connection: Connection, is_cut: bool) -> None:
+        """A link is gone, or there again."""
+        self.hub.cut(connection.id, is_cut)
 
     def is_bare(self, connection: Connection) -> bool:
         """Whether a connection has no session, so nobody need wait for its client."""

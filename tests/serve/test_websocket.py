@@ -93,7 +93,7 @@ def test_what_waits_is_dropped_with_a_full_socket_and_nothing_is_taken_after_it(
 
 async def test_the_grace_time_ends_a_connection_without_a_link_alone() -> None:
     room: Any = SimpleNamespace(
-        linked=lambda _: None, cut=lambda _: None, left=lambda _, why: None, drained=lambda _: None
+        cut=lambda _, is_cut: None, left=lambda _, why: None, drained=lambda _: None
     )
     connection = Connection("epoch", room, LinkedOutlet("epoch", 1000, 1000), "", 0.001)
     connection.cut()
