@@ -63,7 +63,7 @@ def _began(trace: Reader, path: str) -> float:
     """When a trace began. Traces of other programs do not say: there the file's own time is the
     time of the last event."""
     began = trace.head().began
-    if began is not None and 0 < began < 1e10:
+    if began is not None:
         return began
     last = read_line(trace.line(len(trace) - 1))
     try:

@@ -21,8 +21,6 @@ from conductor.record.turns import reader as turns
 from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, Line, plain, read_line
 from conductor.record.turns.reader import Reader
 
-_LATEST: Final = 1e11
-"""Seconds: times beyond the year 5000 are none."""
 _MARK: Final = b'"[redacted'
 _RECORD_HINT: Final = "record a trace: `conductor agent --trace FILE …`"
 _NUMBERS: Final = 10**9
@@ -79,7 +77,7 @@ def load(path: str, component: str = "") -> tuple[Recording, Reader]:
     head = trace.head()
     recording = Recording(path, names=trace.components[1:-1], is_cut=turns.CUT in head.gaps)
     recording.content = head.content if head.content != "unknown" else recording.content
-    if head.began is not None and 0 < head.began < _LATEST:
+    if head.began is not None:
         recording.began = datetime.datetime.fromtimestamp(head.began).astimezone().isoformat()
     recording.chain = {each.name: each for each in components(trace) if each is not None}
     _check(recording, trace)

@@ -34,6 +34,8 @@ from conductor.record.turns.rows import row_of
 
 _MOST_TURNS: Final = 200_000
 _MOST_GAPS: Final = 20
+_LATEST: Final = 1e10
+"""Seconds: times beyond the year 2286 are none."""
 CUT: Final = "the last line is cut off"
 """The gap at the end of a file whose last line is incomplete."""
 
@@ -263,7 +265,9 @@ class Reader:
         """A line about the trace: its header, or its end."""
         if line.components is not None:
             self._head.content = line.content or "redacted"
-            self._head.process, self._head.began = line.process, line.began
+            self._head.process = line.process
+            if line.began is not None and 0 < line.began < _LATEST:
+                self._head.began = line.began
             if line.ring is not None:
                 self._head.ring = _of_ring(line.ring)
         elif line.ended is not None:

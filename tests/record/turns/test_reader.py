@@ -452,6 +452,14 @@ def test_the_head_says_what_is_not_in_a_trace() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("began", "known"), [("0", None), ("-1", None), ("1e10", None), ("1e300", None), ("5.5", 5.5)]
+)
+def test_a_time_that_no_trace_began_at_is_none(began: str, known: float | None) -> None:
+    head = f'{{"type":"_conductor","components":["a"],"content":"all","began":{began}}}\n'
+    assert read([head.encode()]).head().began == known
+
+
 def test_what_is_added_to_a_very_large_prompt_is_an_edit_of_its_own() -> None:
     large = '{"type":"text","text":"%s"}' % ("a \\u00e9" * 200_000)
     before = f'{{"sessionId":"s","prompt":[{large}]}}'.encode()
