@@ -158,10 +158,9 @@ class Endings(Part):
             if self._parts.names.is_set_aside(lane, session) or inside:
                 continue  # it is the user's, and another instance goes on with the alias
             sessions.ended(session, peer.name)
-            way = list(onward(lane))
-            for here, _ in way:
-                id_ = (here.renames or {}).get(id_, id_)
-            _, target = way[-1]
+            target = lane
+            for here, there in onward(lane):
+                id_, target = (here.renames or {}).get(id_, id_), there
             if target.peer.ready:
                 answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
                 self.end_session(target, answer, id_)
