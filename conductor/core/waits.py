@@ -201,13 +201,9 @@ class Waits(Part):
             parts.policed.leave(lane, message, pending)
         elif waiting.next is Next.ARRIVES:
             parts.exchange.go(lane, message.method, message.params, pending)
+        elif waiting.next is Next.HELD:
+            parts.requests.send_on(lane, message.method, message.params, pending)
+        elif waiting.next is Next.SENT:
+            parts.requests.send_out(lane, message.method, message.params, pending)
         else:
-            exchange = parts.exchange
-            number, exchange.number = exchange.number, pending.number
-            if waiting.next is Next.HELD:
-                parts.requests.send_on(lane, message.method, message.params, pending)
-            elif waiting.next is Next.SENT:
-                parts.requests.send_out(lane, message.method, message.params, pending)
-            else:
-                parts.policed.send_own(lane, message, pending)
-            exchange.number = number
+            parts.policed.send_own(lane, message, pending)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Entry, Send, Serve
+from conductor.core import Changed, Closure, Component, Entry, Send, Serve
 from conductor.core import state as state_module
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.own_turns import MARK, MOST_TURNS
@@ -319,12 +319,14 @@ def test_a_prompt_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
 
 
 def test_what_a_message_lets_go_on_does_not_take_its_number() -> None:
-    with two(logging=True) as pb:
+    with two(logging=True, audited={"g"}) as pb:
         pb.router.receive("f", b"c" + dump(begin()))
         waits = request("own", PROMPT, prompt("mine"))
-        first = [one for one in pb.router.receive("g", b"s" + dump(waits)) if type(one) is Entry]
-        entries = [one for one in pb.router.receive("client", dump(stop())) if type(one) is Entry]
-        numbers = {one.method: one.number for one in (*first, *entries) if one.method}
+        effects = pb.router.receive("g", b"s" + dump(waits))
+        effects += pb.router.receive("client", dump(stop()))
+        numbers = {one.method: one.number for one in effects if type(one) is Entry and one.method}
+        [change] = [one for one in effects if type(one) is Changed]
+        assert (change.method, change.number) == (PROMPT, numbers[PROMPT])
         assert numbers.keys() == {PROMPT, STOP}
         assert numbers[PROMPT] < numbers[STOP]
 

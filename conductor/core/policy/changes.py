@@ -101,7 +101,7 @@ def originated(
                 direction=lane.direction.value,
                 method=message.method,
                 session=message.session,
-                number=exchange.number,
+                number=exchange.number if pending is None else pending.number,
                 after=shown(message.params),
                 target=_towards(lane),
                 target_id=None if pending is None else _text(pending.raw_id),
