@@ -134,6 +134,7 @@ def test_what_was_agreed_to_runs_and_nothing_else_does() -> None:
     assert held.changed()
     embed(HEAD + "[rights]\nclock = 'x'\n")
     assert held.renewed() == ([spec], True)
+    assert not held.changed()
 
 
 def test_a_program_stays_while_its_folder_is_trusted(here: Path) -> None:
