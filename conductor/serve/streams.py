@@ -288,7 +288,9 @@ class Streams:
         if after is not None:
             if not stream.rewind(after):
                 raise Refused(409, "the events after this one are gone: session/load")
-            self._end(stream)
+            if stream.reader is not None:
+                stream.reader.over = True
+                stream.reader.wake.set()
         elif stream.reader is not None:
             raise Refused(409, "this stream has a reader already")
         stream.heard = True
@@ -318,12 +320,6 @@ class Streams:
                 del self._of[session]
                 return True
         return False
-
-    def _end(self, stream: Stream) -> None:
-        if stream.reader is not None:
-            stream.reader.over = True
-            stream.reader.wake.set()
-            stream.reader = None
 
     def leave(self, reader: Reader) -> None:
         """A reader has gone."""
