@@ -77,7 +77,7 @@ class Requests(Part):
         elif len(key) > _LONGEST_ID:
             text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
         elif key in requests.received:
-            text = f"request id {key.decode(errors='replace')} is still in use"
+            text = f"request id {key.decode()} is still in use"
         elif (
             len(requests.received) >= allowed.open_requests
             or requests.size + size > allowed.open_bytes

@@ -455,7 +455,7 @@ class Router:
         pending = lane.requests.sent.get(key)
         if pending is None or pending.origin is None:
             return None
-        return pending.origin.peer.name, pending.raw_id.decode(errors="replace")
+        return pending.origin.peer.name, pending.raw_id.decode()
 
     def neighbour(self, name: str, side: str) -> str | None:
         """The neighbour of a peer on a side; None: there is none, or messages may go past it."""

@@ -172,7 +172,7 @@ def _source(carried: Visit) -> str | None:
 
 
 def _text(raw_id: bytes) -> str:
-    return raw_id.decode(errors="replace")
+    return raw_id.decode()
 
 
 def shown(params: Params | bytes) -> bytes:

@@ -398,6 +398,6 @@ def _with_rule(lane: Lane, heading: Heading, violation: Violation) -> Violation:
         return violation
     for carried in lane.in_flight.requests.values():
         if carried.heading == heading and carried.state is State.GIVEN:
-            rule = _ID_RULE.format(carried.target_id.decode(errors="replace"))
+            rule = _ID_RULE.format(carried.target_id.decode())
             return Violation(violation.guard, f"{violation.text}\nhint: {rule}", violation.pointer)
     return violation

@@ -556,7 +556,7 @@ def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
 
 def guest_of(key: bytes) -> str:
     """The guest whose own prompt or set-up a host sends under this id; empty: the id names none."""
-    return key.decode(errors="replace").strip('"').partition(" ")[2]
+    return key.decode().strip('"').partition(" ")[2]
 
 
 # Messages of others are read member by member, so that half an emoji, or one odd entry in a list,
