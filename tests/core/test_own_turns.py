@@ -643,6 +643,19 @@ def test_a_prompt_of_a_trusted_programs_own_is_not_one_that_it_passed_on() -> No
             pb >> ("f", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
 
 
+def test_others_wait_for_the_prompt_of_a_turn_that_has_ended() -> None:
+    with chain_of(trusted("f", "acp"), guest(**FREE)) as pb:
+        pb >> ("f", request(8, "_conductor/turn/begin", {"sessionId": "S", "show": False}))
+        pb << ("f", result(8, {"turn": Hole("turn")}))
+        pb >> ("f", wrapped("acp", request("own", PROMPT, prompt("mine"))))
+        at_agent(pb, "own", "mine")
+        pb >> ("f", request(9, "_conductor/turn/end", {"turn": pb.values["turn"]}))
+        pb << ("f", result(9, {}))
+        pb >> ("g", "c", begin(5))
+        pb >> ("agent", result(Hole("a-own"), DONE)) << ("f", result("own", DONE))
+        pb << ("g", "c", result(5, {"turn": Hole("next")}))
+
+
 # -- hosts of guests -------------------------------------------------------------------------------
 
 

@@ -81,6 +81,7 @@ def test_a_component_comes_last() -> None:
         pb >> (lambda r: r.prepare(new))
         for name in ("q", "r"):
             there = newcomer(name)
+            assert pb.router.peers[there].label == f"proxy `{name}`"
             pb << (there, request(1, "proxy/initialize", more))
         for name in ("q", "r"):
             there = newcomer(name)
