@@ -66,8 +66,6 @@ def edits(before: bytes, after: bytes) -> tuple[Edit, ...]:
     for operation in found:
         path = operation.was if operation.op == "remove" else operation.now
         made += of_operation(operation.op, path, operation.before, operation.after)
-        if len(made) >= _MOST:
-            break
     return tuple(made[:_MOST])
 
 
