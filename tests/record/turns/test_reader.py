@@ -117,6 +117,28 @@ def test_what_a_person_is_asked_is_their_time_and_not_the_agent_s() -> None:
         assert item.status.startswith("Allow once")
 
 
+@pytest.mark.parametrize(
+    ("method", "ms"),
+    [("session/request_permission", 5000.0), ("elicitation/create", 5000.0), ("_other", 0.0)],
+)
+def test_two_methods_ask_a_person(method: str, ms: float) -> None:
+    held = {"type": "request", "params": {"sessionId": "s"}}
+    lines = [
+        {**held, "from": "client", "to": "agent", "method": "session/prompt", "id": 0},
+        {**held, "from": "agent", "to": "client", "method": method, "id": 1},
+        {"type": "response", "from": "client", "to": "agent", "id": 1, "payload": {}},
+    ]
+    owns = [{"n": 1}, {"n": 2}, {"n": 3, "of": 2}]
+    head = b'{"type":"_conductor","components":["agent"],"content":"all"}\n'
+    made = read([head, *(
+        json.dumps({**line, "ts": 5 * own["n"], "_conductor": own}).encode()
+        for line, own in zip(lines, owns, strict=True)
+    )])  # fmt: skip
+    assert made.turns[1].person_ms == ms
+    kinds = [item.kind for item in made.detail(1).items]
+    assert kinds == ["prompt", "question" if ms else "notice"]
+
+
 # -- ours ------------------------------------------------------------------------------------------
 
 
