@@ -11,7 +11,7 @@ import msgspec
 from conductor.cli import report
 from conductor.cli.log_kinds import AuditPath, kind_for, unreadable
 from conductor.cli.typer_options import Json, option, paragraphs
-from conductor.record.audit.file import BrokenChainError, Head, Record, verified
+from conductor.record.audit.file import BrokenChainError, Head, Record, verified_lines
 from conductor.spec import untrusted_files
 
 EXIT_BROKEN: Final = 1
@@ -77,9 +77,8 @@ def records(path: str) -> Iterator[tuple[Record, Head, bytes]]:
     its line. Raises `BrokenChainError` at the first wrong line, `UsageError` for a file that cannot
     be read."""
     try:
-        with untrusted_files.ordinary(path) as file, untrusted_files.ordinary(path) as again:
-            for record, head in verified(file):
-                yield record, head, again.readline()
+        with untrusted_files.ordinary(path) as file:
+            yield from verified_lines(file)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
 

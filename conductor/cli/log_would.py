@@ -77,17 +77,18 @@ def _watched(record: dict[str, Any]) -> Watched:
 
 
 def _lines(counts: Sequence[tuple[Watched, int]], rows: Rows) -> Iterator[tuple[str, str]]:
-    by_rule: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
+    by_rule: dict[str, list[str]] = {}
     for each, count in counts:
-        by_rule[each.rule] += count
-    if not by_rule:
+        totals[each.rule] += count
+        by_rule.setdefault(each.rule, []).append(f"  {count:>5} x {_what(each)}")
+    if not totals:
         yield PLAIN, "nothing was only watched"
-    for rule, total in by_rule.most_common():
+    for rule, total in totals.most_common():
         yield HEAD, rows.fit(f"rule {one_line(rule, 60)}: {counted(total, 'time')}")
-        for each, count in counts:
-            if each.rule == rule:
-                yield PLAIN, rows.fit(f"  {count:>5} x {_what(each)}")
-    if by_rule:
+        for line in by_rule[rule]:
+            yield PLAIN, rows.fit(line)
+    if totals:
         yield DIM, "All of this happened as if there were no such rule."
 
 

@@ -88,10 +88,18 @@ def verified(file: BinaryIO, head: Head | None = None) -> Iterator[tuple[Record,
 
     `file` stands where `head` ends. Raises `BrokenChainError` at the first line that is wrong.
     """
+    for record, found, _ in verified_lines(file, head):
+        yield record, found
+
+
+def verified_lines(
+    file: BinaryIO, head: Head | None = None
+) -> Iterator[tuple[Record, Head, bytes]]:
+    """The same, each with its line: the bytes that were checked, whatever becomes of the file."""
     head = head or Head()
     while line := file.readline(_MOST_LINE + 1):
         record, head = _checked(line, head)
-        yield record, head
+        yield record, head, line
 
 
 def _checked(line: bytes, head: Head) -> tuple[Record, Head]:
