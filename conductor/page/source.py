@@ -109,7 +109,6 @@ class TraceFile:
                     self._begin()
                     changed()
             elif not self._lines.is_of(self._path):
-                self._lines.close()
                 self._begin()
                 self._news = "The file was replaced: this is the new trace."
                 changed()

@@ -188,7 +188,8 @@ def open_private(path: str, flags: int, *, ordinary: bool = False) -> int:
 
     A link is not followed, and the file of another user neither changed nor emptied: in a folder
     that others may write to, somebody could have put it there. A pipe or a device is taken as it
-    is, unless the file must be an `ordinary` one.
+    is, unless the file must be an `ordinary` one. A file to be emptied is held until it is closed:
+    two writers would destroy each other's content.
 
     Raises `OSError`, or `ValueError` for a path that can be none.
     """
@@ -211,11 +212,21 @@ def open_private(path: str, flags: int, *, ordinary: bool = False) -> int:
         if stat.S_ISREG(status.st_mode) and hasattr(os, "fchmod"):
             os.fchmod(fd, 0o600)
         if empty and stat.S_ISREG(status.st_mode):
+            _hold_alone(fd, path)
             os.ftruncate(fd, 0)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _hold_alone(fd: int, path: str) -> None:
+    try:
+        hold(fd, alone=True)
+    except BlockingIOError as error:
+        raise OSError(error.errno, "another conductor is writing it", path) from None
+    except (OSError, ImportError):
+        return  # this system has no locks
 
 
 def refuse_what_is_not_ours(status: os.stat_result, path: str, *, ordinary: bool) -> None:

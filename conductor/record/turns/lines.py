@@ -17,6 +17,8 @@ MOST_LINE: Final = 256 * 1024 * 1024
 """The most bytes of a line. A longer line is no line of a trace."""
 _READ: Final = 128 * 1024
 """Bytes that are read at a time."""
+_FIRST: Final = 1024
+"""Bytes at its beginning by which a file is known: the first line has the time of its chain."""
 MOST_HELD: Final = 256 * 1024 * 1024
 """Bytes of lines that are held in memory."""
 
@@ -45,6 +47,7 @@ class FileLines:
         self._fd = self._file.fileno()
         self._starts = array("q")
         self._end = 0
+        self._first = b""
         self.cut = False
         """Whether the last line has no end so far."""
 
@@ -67,6 +70,7 @@ class FileLines:
             self.cut = True
             self._file.seek(self._end)
             return None
+        self._first = self._first or line[:_FIRST]
         self._starts.append(self._end)
         self._end += len(line)
         return line
@@ -77,10 +81,11 @@ class FileLines:
         return self._end
 
     def is_of(self, path: str) -> bool:
-        """Whether the file at a path is this file, with all that was read of it. Raises
-        `OSError`."""
+        """Whether the file at a path is this file, with all that was read of it. A file that was
+        emptied and written anew is another. Raises `OSError`."""
         found, held = os.stat(path), os.fstat(self._fd)
-        return os.path.samestat(found, held) and found.st_size >= self._end
+        is_same = os.path.samestat(found, held) and found.st_size >= self._end
+        return is_same and os.pread(self._fd, len(self._first), 0) == self._first
 
     def line(self, number: int) -> bytes:
         """See `Lines`."""

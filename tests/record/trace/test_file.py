@@ -192,3 +192,15 @@ def test_a_full_trace_says_so_in_its_last_line_and_once_in_the_log(
     assert reader.opened(str(path)).head().gaps == (
         f"the trace was full at line {len(lines)}: later messages are not in it",
     )
+
+
+def test_two_chains_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    first = TraceFile.create(str(path), print)
+    first.put(b"1\n")
+    with pytest.raises(UsageError, match="another conductor is writing it"):
+        TraceFile.create(str(path), print)
+    first.close()
+    assert path.read_bytes() == b"1\n"
+    TraceFile.create(str(path), print).close()
+    assert path.read_bytes() == b""

@@ -17,6 +17,7 @@ from conductor.cli import main
 from conductor.record.turns import edits, reader
 from conductor.record.turns import filter as filters
 from conductor.record.turns.line import read_line, written
+from conductor.record.turns.lines import FileLines
 from conductor.record.turns.messages import read_update
 from conductor.record.turns.model import Change, Usage
 from conductor.record.turns.reader import Reader
@@ -724,3 +725,13 @@ def test_only_updates_that_a_person_reads_begin_such_a_turn(kind: str, turns: in
     line = {**said, "method": "session/update", "params": params, "_conductor": {"n": 1}}
     head = b'{"type":"_conductor","components":["agent"],"content":"all"}\n'
     assert len(read([head, json.dumps(line).encode()]).turns[1:]) == turns
+
+
+def test_a_file_that_was_written_anew_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_bytes(b'{"began":1}\n')
+    lines = FileLines(str(path))
+    assert lines.next()
+    for content, is_same in ((b'{"began":1}\n{}\n', True), (b'{"began":2}\n{}\n', False)):
+        path.write_bytes(content)  # of the same file
+        assert lines.is_of(str(path)) == is_same
