@@ -150,7 +150,7 @@ def test_a_replay_ends_once_nothing_can_move(trace: Path, tmp_path: Path) -> Non
     damaged = tmp_path / "damaged"
     damaged.write_bytes(b"".join(one for one in lines if b'"response"' not in one
                                  or b'"from":"agent","to":"redact"' not in one))  # fmt: skip
-    replay(damaged, "--timeout", "1").assert_error(
+    replay(damaged).assert_error(
         1, "nothing can move any more; the client waits for an answer to `session/prompt`"
     )
 
