@@ -8,6 +8,7 @@ from conductor.author import project
 from conductor.cli import report
 from conductor.cli.typer_options import argument, option
 from conductor.errors import UsageError
+from conductor.packages import install
 from conductor.spec import trust
 
 HELP: Final = (
@@ -28,6 +29,7 @@ def new(
     ] = "python",
 ) -> int:
     """Makes a project."""
+    install.check_name(name, "take another name")
     template, paths = project.make(name, lang)
     report.say(f"{name}: {template['title']}", *(f"  {path}" for path in sorted(paths)))
     try:

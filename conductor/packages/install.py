@@ -169,13 +169,12 @@ def origin(receipt: Receipt) -> str:
         return receipt.asked
 
 
-def check_name(name: str) -> None:
-    """Raises `UsageError` for a name that no installed component may have."""
-    hint = "give it another name with `--name NAME`"
+def check_name(name: str, hint: str = "give it another name with `--name NAME`") -> None:
+    """Raises `UsageError`, with the hint, for a name that no installed component may have."""
     if not is_name(name) or name.startswith(("-", ".", "@", "+")) or name.endswith(_FILES):
         raise UsageError(
-            f"a component cannot be installed as `{visible_path(name)}`: its name would mean "
-            "something else in a chain",
+            f"`{visible_path(name)}` cannot be a component's name: it would mean something else in "
+            "a chain",
             f"{hint}: {NAME_RULE}, and a letter or digit first",
         )
     if is_reserved(name):

@@ -256,6 +256,7 @@ def test_nothing_is_overwritten(author: Author) -> None:
     ("arguments", "fragments"),
     [
         (("new", "../up"), ("cannot be a component's name",)),
+        (("new", "Datetime"), ("`datetime` is the name of a component", "take another name")),
         (("new",), ("`conductor new` needs a NAME",)),
         (("test",), ("`./` is a folder without a proxy", "proxy.py", "`conductor new NAME`")),
         (("test", "nowhere"), ("`nowhere` is neither",)),
