@@ -181,10 +181,18 @@ def meaning(member: str, body: bytes) -> tuple[Answer, str]:
         if member == "result":
             chosen = json_text.decode(body, type=_Result).outcome
             if chosen.outcome == "selected":
-                return Answer(chosen.optionId), ""
+                return _chosen(chosen.optionId)
             return Answer.NARROW, "the question was dismissed"
-        if json_text.decode(body, type=_Error).code == METHOD_NOT_FOUND:
-            return Answer.NARROW, "this editor has no way to ask"
+        code = json_text.decode(body, type=_Error).code
     except (msgspec.DecodeError, ValueError):
-        pass
-    return Answer.NARROW, "the editor did not answer the question"
+        return Answer.NARROW, "the editor's answer cannot be read"
+    if code == METHOD_NOT_FOUND:
+        return Answer.NARROW, "this editor has no way to ask"
+    return Answer.NARROW, f"the editor answered the question with error {code}"
+
+
+def _chosen(option: str) -> tuple[Answer, str]:
+    try:
+        return Answer(option), ""
+    except ValueError:
+        return Answer.NARROW, "the editor chose an option that the question does not have"

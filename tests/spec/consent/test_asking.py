@@ -88,14 +88,14 @@ def test_narrow_is_an_answer_and_no_news() -> None:
     [
         ("result", {"outcome": {"outcome": "cancelled"}}, "the question was dismissed"),
         ("result", {"outcome": {"outcome": "_new"}}, "the question was dismissed"),
-        ("result", {"outcome": {"outcome": "selected", "optionId": "allow"}}, "did not answer"),
-        ("result", {"outcome": {"outcome": "selected"}}, "did not answer"),
-        ("result", {"outcome": "selected", "optionId": "allow-version"}, "did not answer"),
-        ("result", {"optionId": "allow-version"}, "did not answer"),
-        ("result", None, "did not answer"),
+        ("result", {"outcome": {"outcome": "selected", "optionId": "allow"}}, "does not have"),
+        ("result", {"outcome": {"outcome": "selected"}}, "does not have"),
+        ("result", {"outcome": "selected", "optionId": "allow-version"}, "cannot be read"),
+        ("result", {"optionId": "allow-version"}, "cannot be read"),
+        ("result", None, "cannot be read"),
         ("error", {"code": -32601, "message": "no"}, "has no way to ask"),
-        ("error", {"code": -32603, "message": "no"}, "did not answer"),
-        ("error", chosen(Answer.VERSION.value)[1].decode(), "did not answer"),
+        ("error", {"code": -32603, "message": "no"}, "with error -32603"),
+        ("error", chosen(Answer.VERSION.value)[1].decode(), "cannot be read"),
     ],
 )
 def test_what_is_no_choice_leaves_all_narrow(member: str, body: object, why: str) -> None:
