@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import functools
+import os
+import select
 import subprocess
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
 import msgspec
@@ -28,6 +29,11 @@ from conductor.spec.settings import environment
 
 PATIENCE: Final = 60.0
 """Seconds a program may take for one delivery, and to end after its input has ended."""
+
+_PIECE: Final = 64 * 1024
+_MIB: Final = 1024 * 1024
+_MOST: Final = 16 * _MIB
+"""Bytes that a program may return for one delivery: no transcript is longer."""
 
 
 class Subject(Protocol):
@@ -49,7 +55,7 @@ def subjects(
     Args:
         guests: hosts the instances of a sandboxed component; by default hosts of their own, which
             end with the context.
-        patience: seconds a program may be silent.
+        patience: seconds a program may take for one delivery.
 
     Raises:
         UsageError: it runs inside of conductor, or the managed policy forbids it.
@@ -110,7 +116,11 @@ def _failures() -> Iterator[None]:
 
 
 class ProgramSubject:
-    """A program, on its standard input and output."""
+    """A program, on its standard input and output.
+
+    It may do anything: read nothing, write without end, close its output and go on, or leave its
+    output to a process of its own. So each wait has an end, and its lines have a bound.
+    """
 
     def __init__(self, command: list[str], spec: Spec, patience: float) -> None:
         self._label = spec.label("component")
@@ -122,16 +132,21 @@ class ProgramSubject:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environment(spec),
+                bufsize=0,
             )
         except OSError as error:
             why = error.strerror or str(error)
             raise ComponentError(
                 f"{self._label} cannot be started: {why}", "check its command"
             ) from None
-        self._lines: SimpleQueue[bytes] = SimpleQueue()
-        # A thread, since a pipe cannot be read line by line with a deadline.
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        os.set_blocking(self._input.fileno(), False)
+        self._given = memoryview(b"")
+        """The rest of the lines that it has not read yet."""
+        self._held = bytearray()
+        """Its bytes that nobody has taken yet."""
 
     def exchange(self, lines: bytes) -> bytes:
         """Delivers lines of the channel.
@@ -142,63 +157,84 @@ class ProgramSubject:
         self._barriers += 1
         barrier = f"conductor-test:{self._barriers}"
         request = {"jsonrpc": "2.0", "id": barrier, "method": "_conductor-test/barrier"}
-        if not self._write(lines + b"c" + json_text.encode(request) + b"\n"):
-            raise ComponentError(f"{self._label} has ended", "run it by itself")
+        self._given = memoryview(lines + b"c" + json_text.encode(request) + b"\n")
+        until = time.monotonic() + self._patience
         returned: list[bytes] = []
-        while not _answers(line := self._line(), barrier):
+        size = 0
+        while not _answers(line := self._line(until), barrier):
             returned.append(line)
+            size += len(line)
+            if size > _MOST:
+                raise self._too_much()
         return b"".join(returned)
 
-    def _line(self) -> bytes:
-        try:
-            line = self._lines.get(timeout=self._patience)
-        except Empty:
+    def _line(self, until: float) -> bytes:
+        searched = 0
+        while (end := self._held.find(b"\n", searched)) < 0:
+            searched = len(self._held)
+            if searched > _MOST:
+                raise self._too_much()
+            if not self._move(until):
+                raise self._ended()
+        line = bytes(self._held[: end + 1])
+        del self._held[: end + 1]
+        return line
+
+    def _move(self, until: float) -> bool:
+        """Waits until the program reads or writes, and moves some bytes; False at the end of its
+        output. Raises `ComponentError` where it does neither in time."""
+        poll = select.poll()
+        poll.register(self._output, select.POLLIN)
+        if self._given:
+            poll.register(self._input, select.POLLOUT)
+        left = until - time.monotonic()
+        ready = dict(poll.poll(left * 1000)) if left > 0 else {}
+        if not ready:
             raise ComponentError(
                 f"{self._label} does not answer a request on `c` that it does not know",
                 "answer with error -32601 (docs/architecture.md#the-channel)",
-            ) from None
-        if not line:
-            code = self._process.wait()
-            raise ComponentError(f"{self._label} has ended with exit code {code}", "")
-        return line
+            )
+        if self._given and self._input.fileno() in ready:
+            try:
+                self._given = self._given[os.write(self._input.fileno(), self._given[:_PIECE]) :]
+            except OSError:  # it reads no more; its output says whether it has ended
+                self._given = memoryview(b"")
+        if self._output.fileno() not in ready:
+            return True
+        data = os.read(self._output.fileno(), _PIECE)
+        self._held += data
+        return bool(data)
+
+    def _too_much(self) -> ComponentError:
+        text = f"{self._label} returns more than {_MOST // _MIB} MiB for one delivery"
+        return ComponentError(text, "see whether it writes in a circle")
+
+    def _ended(self) -> ComponentError:
+        try:
+            code = self._process.wait(self._patience)
+        except subprocess.TimeoutExpired:
+            text = f"{self._label} has closed its standard output, and goes on"
+            return ComponentError(text, "keep it open until standard input ends")
+        return ComponentError(f"{self._label} has ended with exit code {code}", "run it by itself")
 
     def close(self) -> None:
         """Ends the program, by force if the end of its input is not enough."""
+        if self._output.closed:
+            return
+        unread = bool(self._given)
+        self._given = memoryview(b"")
+        self._input.close()
+        # As long as for a delivery: a program that writes files at its end must not be
+        # killed halfway on a loaded machine.
+        until = time.monotonic() + (0.0 if unread else self._patience)
         try:
-            # As long as for a delivery: a program that writes files at its end must not be
-            # killed halfway on a loaded machine.
-            self._process.wait(self._patience if self._end_input() else 0)
-        except subprocess.TimeoutExpired:
+            while self._move(until):
+                self._held.clear()  # a full pipe would keep it from ending
+            self._process.wait(max(0.0, until - time.monotonic()))
+        except (ComponentError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait()
-        self._reader.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def _write(self, data: bytes) -> bool:
-        """Writes whole lines; False if the program is gone."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
-        except OSError:
-            return False
-        return True
-
-    def _end_input(self) -> bool:
-        """Ends its input; False if the program is gone and has not read all of it."""
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.close()
-        except OSError:
-            return False
-        return True
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
-        self._lines.put(b"")
+        self._output.close()
 
 
 def _answers(line: bytes, barrier: str) -> bool:

@@ -121,6 +121,26 @@ def test_a_program_on_the_channel_is_played(tmp_path: Path) -> None:
         assert "has ended" in failure.text
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os, time; os.close(1); time.sleep(1000)",
+        "import time; time.sleep(1000)",
+        "import os\nwhile True: os.write(1, b'p{}\\n' * 1000)",
+        "import os\nwhile True: os.write(1, b'x' * 65536)",
+        "import subprocess; subprocess.Popen(['sleep', '10'])",
+    ],
+    ids=["closes its output", "reads nothing", "floods", "an endless line", "leaves a child"],
+)
+def test_a_program_that_hangs_ends_its_transcript(tmp_path: Path, code: str) -> None:
+    script = tmp_path / "odd.py"
+    script.write_text(code)
+    text = b'> p{"id":1,"method":"_x","params":"' + b"x" * 300_000 + b'"}\n'
+    spec = catalog.resolve(f"python {script},dialect=channel")
+    with subjects(spec, patience=1.0) as make:
+        assert transcripts.play(make, text, "t.txt", loose=False).failure is not None
+
+
 def test_a_program_may_take_seconds_to_end(tmp_path: Path) -> None:
     done = tmp_path / "done"
     script = tmp_path / "slow_end.py"
