@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from conductor.author.rights_used import Uses
 from conductor.cli import log_replay_chain, report, silence
 from conductor.errors import UsageError, agrees, counted, visible, visible_path
-from conductor.spec import untrusted_files
+from conductor.spec import private_files, untrusted_files
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST, SCENARIOS
@@ -254,15 +254,22 @@ def _replayed(
 
 
 def _outcome(path: str, played: Played, text: bytes, *, update: bool) -> str:
-    """The outcome of a transcript, which is written anew if it differs and that is wanted."""
+    """The outcome of a transcript, which is written anew if it differs and that is wanted. Raises
+    `UsageError`."""
     if played.failure is not None:
         return _FAILED
     if not played.mismatches:
         return _PASSED
     if not update or played.text == text:
         return _FAILED
-    with open(path, "wb") as file:
-        file.write(played.text)
+    try:
+        # A link that the user has named stays a link.
+        private_files.replace(os.path.realpath(path), played.text, mode=0o666)
+    except OSError as error:
+        raise UsageError(
+            f"`{visible_path(path)}` cannot be written: {error.strerror}; it is as it was",
+            "make room on the disk, and its folder writable",
+        ) from None
     return _UPDATED
 
 
