@@ -8,6 +8,7 @@ outbox. A blank line ends a delivery; ``#`` starts a comment line. docs/proxies.
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
@@ -165,6 +166,8 @@ class Matcher:
         self._loose = loose
         self._ids: dict[tuple[bytes, str], Any] = {}
         """The component's ids of its own requests, by side and the id in the transcript."""
+        self._shown: dict[tuple[bytes, str], Any] = {}
+        """The other way: the ids in the transcript, by side and the component's id."""
 
     def given(self, delivery: Delivery) -> bytes:
         """The lines to deliver: answers carry the ids that the component's requests really have."""
@@ -192,14 +195,15 @@ class Matcher:
 
     def _learn(self, expected: list[bytes], lines: list[bytes]) -> None:
         """Pairs the component's own requests with those expected, in order, by side and method."""
-        waiting = [_request(line) for line in expected]
-        for line in lines:
-            request = _request(line)
-            for at, other in enumerate(waiting):
-                if request is not None and other is not None and request[:2] == other[:2]:
-                    self._ids[other[0], json.dumps(other[2])] = request[2]
-                    waiting[at] = None
-                    break
+        waiting: dict[tuple[bytes, str], deque[Any]] = {}
+        for request in filter(None, map(_request, expected)):
+            waiting.setdefault(request[:2], deque()).append(request[2])
+        for request in filter(None, map(_request, lines)):
+            side, real = request[0], request[2]
+            if shown := waiting.get(request[:2]):
+                id_ = shown.popleft()
+                self._ids[side, json.dumps(id_)] = real
+                self._shown[side, json.dumps(real)] = id_
 
     def _answering(self, line: bytes) -> bytes:
         side, message = _message(line)
@@ -213,16 +217,13 @@ class Matcher:
         side, message = _message(line)
         if message is None or "method" not in message:
             return line
-        ours = {
-            json.dumps(real): json.loads(id_) for (of, id_), real in self._ids.items() if of == side
-        }
         if "id" in message:
-            id_ = ours.get(json.dumps(message["id"]), message["id"])
+            id_ = self._shown.get((side, json.dumps(message["id"])), message["id"])
             return line if id_ == message["id"] else _with_id(side, line, id_)
         params = message.get("params")
         if message["method"] == CANCEL and isinstance(params, dict):
             real = params.get("requestId")
-            id_ = ours.get(json.dumps(real), real)
+            id_ = self._shown.get((side, json.dumps(real)), real)
             if id_ != real:
                 return side + _dumps({**message, "params": {**params, "requestId": id_}})
         return line
@@ -243,11 +244,13 @@ def _dumps(value: Any) -> bytes:
 def _message(line: bytes) -> tuple[bytes, dict[str, Any] | None]:
     """The side byte, if there is one, and the message, if the line is a message."""
     side, text = sides.split(line)
+    if read_members(text) is None:  # `json` reads more than JSON: `NaN`, other encodings
+        return side, None
     try:
-        message = json.loads(text)
+        message: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
         return side, None
-    return side, message if isinstance(message, dict) else None
+    return side, message
 
 
 def _request(line: bytes) -> tuple[bytes, str, Any] | None:

@@ -97,6 +97,13 @@ def test_ids_of_its_own_are_followed() -> None:
     assert matcher.given(unrelated) == unrelated.given
 
 
+def test_a_line_that_is_nearly_json_is_no_message() -> None:
+    matcher = Matcher(loose=True)
+    matcher.compare(Delivery(1, b"", b's{"id":1,"method":"_x"}\n'), b's{"id":2,"method":"_x"}\n')
+    answer = b's{"id":1,"result":NaN}\n'
+    assert matcher.given(Delivery(2, answer, b"")) == answer
+
+
 def test_a_difference_keeps_the_transcripts_ids() -> None:
     matcher = Matcher(loose=True)
     asked = Delivery(1, b"p{}\n", b'c{"id":1,"method":"clock"}\n')
