@@ -32,10 +32,15 @@ _GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _SPECIAL: Final = (
     ipaddress.ip_network("192.0.0.0/24"),  # of protocols
+    ipaddress.ip_network("192.31.196.0/24"),  # of AS112, which answers for private names
+    ipaddress.ip_network("192.52.193.0/24"),  # of multicast tunnels
     ipaddress.ip_network("192.88.99.0/24"),  # of former 6to4 relays
+    ipaddress.ip_network("192.175.48.0/24"),  # of AS112
+    ipaddress.ip_network("2001::/23"),  # of protocols
+    ipaddress.ip_network("2620:4f:8000::/48"),  # of AS112
     ipaddress.ip_network("3fff::/20"),  # of documents
 )
-"""Addresses of special use in IANA's registries that Python calls global."""
+"""Blocks of IANA's special-purpose registries that some version of Python calls global."""
 
 _HOST: Final = re.compile(
     r"(?:(?P<method>[A-Z]+)@)?(?P<scheme>https?://)?"
