@@ -145,7 +145,7 @@ def _replace(path: str, text: str) -> None:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is no ordinary file")
-        if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise OSError(errno.EPERM, "it belongs to another user")
     beside = f"{path}.{os.getpid()}.new"
     with contextlib.suppress(FileNotFoundError):
