@@ -25,6 +25,9 @@ _ABI_EXPORTS = {
     "channel_reserve": "(i32) -> i32",
     "channel_deliver": "(i32, i32) -> i64",
 }
+_ABI_OPTIONAL = {"_initialize": "()", "channel_fault": "() -> i64"}
+"""Functions that the host calls if they are there. wasmtime ends the process when somebody asks
+for a type that its C interface has no name for, such as `v128`."""
 _HINT_EXPORTS = (
     "a guest exports either memory, channel_abi, channel_reserve and channel_deliver, or an "
     "interface with deliver: func(lines: string) -> string, or _start "
@@ -255,11 +258,11 @@ def _export_problems(binary: Binary, carrier: str) -> list[str]:
     required = _ABI_EXPORTS if carrier == "core" else {"_start": "()"}
     if kinds.get("memory") != "memory":
         problems.append("exports no memory")
-    for name, signature in required.items():
-        if kinds.get(name) != "func":
-            problems.append(f"exports no function {name}")
-        elif binary.signatures.get(name) != signature:
-            actual = binary.signatures.get(name)
+    problems += [f"exports no function {name}" for name in required if kinds.get(name) != "func"]
+    optional = _ABI_OPTIONAL if carrier == "core" else {}
+    for name, signature in {**required, **optional}.items():
+        actual = binary.signatures.get(name, signature)
+        if actual != signature:
             problems.append(f"exports {name} as {actual} instead of {signature}")
     if binary.memories > 1:
         problems.append(f"has {binary.memories} memories instead of one")

@@ -96,9 +96,6 @@ class CoreGuest(DirectGuest):
         store, fault = self._store, self._fault
         if fault is None or store is None or "unreachable" not in str(error):
             return
-        kind = fault.type(store)
-        if kind.params or [str(result) for result in kind.results] != ["i64"]:
-            return
         try:
             self._arm()
             place = fault(store) or 0
