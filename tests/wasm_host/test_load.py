@@ -10,7 +10,7 @@ import pytest
 import wasm_host
 from tests.places import HOSTILE
 from tests.wasm_host.support import CARRIERS, GUESTS, Carrier, assemble, core, wasm
-from wasm_host import LoadError
+from wasm_host import GuestError, LoadError
 
 
 @pytest.mark.parametrize(
@@ -207,6 +207,16 @@ def test_a_component_may_import_wasi_and_nothing_else() -> None:
     guest = module.instantiate("it")
     guest.start(b"")
     assert guest.deliver(b"p1\n") == b"s1\n"
+
+
+@pytest.mark.parametrize("kind", ["core module", "component"])
+def test_an_import_that_no_stub_can_stand_for_is_a_fault_of_the_guest(kind: str) -> None:
+    text = (GUESTS / "flip_component.wat").read_text(encoding="utf-8")
+    code = f'(component\n  (import "wasi:cli/x@0.2.0" (instance (export "code" ({kind}))))\n'
+    module = wasm_host.load(assemble(text.replace("(component\n", code, 1)))
+    with pytest.raises(GuestError, match=f"unable to define {kind} imports as traps") as caught:
+        module.instantiate("it")
+    assert caught.value.phase == "instantiate"
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root reads everything")

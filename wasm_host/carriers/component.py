@@ -72,11 +72,11 @@ class ComponentGuest(DirectGuest):
         store = self._store
         assert store is not None
         self._linker = component.Linker(engine)
-        if grants is not None:
-            from wasm_host.wasi.preview2 import Wasi2, define
-
-            define(self._linker, compiled, Wasi2(self, grants))
         with self._running("instantiate"):
+            if grants is not None:
+                from wasm_host.wasi.preview2 import Wasi2, define
+
+                define(self._linker, compiled, Wasi2(self, grants))
             instance = self._linker.instantiate(store, compiled)
         interface = instance.get_export_index(store, find_deliver(compiled, engine) or "")
         index = instance.get_export_index(store, "deliver", interface)
