@@ -9,6 +9,7 @@ if a grant names it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import functools
@@ -18,6 +19,7 @@ import socket
 import ssl
 import stat
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -43,6 +45,8 @@ BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
 _TIMEOUT_MS: Final = 60_000
 _REDIRECTS: Final = 5
+_LOOKUPS: Final = 4
+"""Names that are looked up at a time for one component, as many as its requests at a time."""
 _HEADER_BYTES: Final = 64 * 1024
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -106,7 +110,8 @@ class _Request(msgspec.Struct, frozen=True):
 class _Pinned(httpcore.AsyncNetworkBackend):
     """Connects to an address that was looked at before."""
 
-    def __init__(self, *, private: bool) -> None:
+    def __init__(self, component: str, *, private: bool) -> None:
+        self._component = component
         self._private = private
         self._inner = httpcore.AnyIOBackend()
 
@@ -120,7 +125,7 @@ class _Pinned(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         """Looks the name up, refuses private addresses, and connects to the first that answers."""
         try:
-            answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            answers = await _looked_up(self._component, host, port)
         except OSError as error:
             raise ServiceError("unreachable", f"{host}: {error}") from None
         addresses = [str(entry[4][0]) for entry in answers]
@@ -157,6 +162,21 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         return InPieces(await self._inner.connect_unix_socket(path, timeout, socket_options))
 
 
+async def _looked_up(component: str, host: str, port: int) -> list[Any]:
+    """The addresses of a name. Raises `OSError`."""
+    find = functools.partial(socket.getaddrinfo, host.encode(), port, type=socket.SOCK_STREAM)
+    return await asyncio.get_running_loop().run_in_executor(_threads(component), find)
+
+
+@functools.cache
+def _threads(component: str) -> ThreadPoolExecutor:
+    """The threads that look names up for a component.
+
+    Nothing ends a lookup whose request is over, so a name that nobody answers for keeps its thread.
+    """
+    return ThreadPoolExecutor(_LOOKUPS, "lookup")
+
+
 @functools.cache
 def trusted_context() -> ssl.SSLContext:
     """The certificates this machine trusts. Read once: it blocks the event loop for a while."""
@@ -168,12 +188,11 @@ async def fetch(grantee: Grantee, params: bytes | None) -> object:
 
     Raises `ServiceError`.
     """
-    places = None if grantee.grants is None else destinations(grantee.grants)
     call = read(params, _Params)
     request = _checked(call)
     try:
         with anyio.fail_after(call.timeout_ms / 1000):
-            return await _follow(places, request, call.max_bytes)
+            return await _follow(grantee, request, call.max_bytes)
     except TimeoutError:
         raise ServiceError("timeout", f"no answer within {call.timeout_ms} ms") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
@@ -224,9 +243,9 @@ def _split(url: str) -> tuple[str, str]:
         raise bad_params(str(error)) from None
 
 
-async def _follow(places: tuple[Destination, ...] | None, request: _Request, most: int) -> object:
+async def _follow(grantee: Grantee, request: _Request, most: int) -> object:
     for _ in range(_REDIRECTS + 1):
-        status, headers, body, truncated = await _once(places, request, most)
+        status, headers, body, truncated = await _once(grantee, request, most)
         target = next((value for name, value in headers if name == "location"), None)
         if status not in _MOVED or target is None:
             return {
@@ -245,13 +264,14 @@ async def _follow(places: tuple[Destination, ...] | None, request: _Request, mos
 
 
 async def _once(
-    places: tuple[Destination, ...] | None, request: _Request, most: int
+    grantee: Grantee, request: _Request, most: int
 ) -> tuple[int, list[tuple[str, str]], bytes, bool]:
+    places = None if grantee.grants is None else destinations(grantee.grants)
     private = _allowed(places, request)
     body = bytearray()
     async with httpcore.AsyncConnectionPool(
         ssl_context=None if request.socket else trusted_context(),
-        network_backend=_Pinned(private=private),
+        network_backend=_Pinned(grantee.name, private=private),
         uds=request.socket or None,
     ) as pool:
         headers = [("Host", urlsplit(request.url).netloc), *request.headers]

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import queue
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,34 @@ async def test_a_timer_fires_once_or_again_and_again(tmp_path: Path) -> None:
         await office.heard.wait()
     assert [params["count"] for _, _, params in office.told[:3]] == [1, 2, 3]
     assert await office.begin("p", "timer/stop", timer=again["timer"]) == {"stopped": True}
+    await office.executor.close()
+
+
+@pytest.mark.proves("no component delays a service")
+async def test_a_name_that_nobody_answers_for_delays_its_component_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing ends a lookup: its thread stays with it, when the request has long been answered."""
+    answered = threading.Event()
+
+    def look_up(host: bytes, *_: object, **__: object) -> list[object]:
+        if host.startswith(b"h"):
+            answered.wait()
+        raise OSError("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    office = Office(
+        tmp_path, p=frozenset({"web:*.example.org"}), q=frozenset({"web:a.example.org"})
+    )
+    try:
+        for number in range(64):
+            url = f"https://h{number}.example.org/"
+            wrong = await office.error("p", "fetch", url=url, timeoutMs=1)
+            assert wrong["data"]["reason"] == "timeout"
+        wrong = await office.error("q", "fetch", url="https://a.example.org/")
+        assert wrong["data"]["reason"] == "unreachable"
+    finally:
+        answered.set()
     await office.executor.close()
 
 

@@ -13,7 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import anyio
 import httpcore2 as httpcore
 import msgspec
 import pytest
@@ -124,10 +123,10 @@ def test_it_says_who_asks_unless_the_component_does(server: Server) -> None:
 def test_of_several_addresses_one_that_answers_is_enough(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def both(host: str, port: int, **_: object) -> list[Any]:
+    def both(host: str, port: int, **_: object) -> list[Any]:
         return [(2, 1, 6, "", (one, port)) for one in ("127.0.0.2", "127.0.0.1")]
 
-    monkeypatch.setattr(anyio, "getaddrinfo", both)
+    monkeypatch.setattr(socket, "getaddrinfo", both)
     place = server.place.replace("127.0.0.1", "localhost")
     assert get([place], place)["status"] == 200
 
@@ -286,10 +285,10 @@ def test_secrets_do_not_go_along_to_another_place(server: Server) -> None:
 def test_a_public_name_may_not_lead_to_a_private_address(
     monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    async def nearby(host: str, port: int, **_: object) -> list[Any]:
+    def nearby(host: str, port: int, **_: object) -> list[Any]:
         return [(2, 1, 6, "", ("8.8.8.8", port)), (2, 1, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr(anyio, "getaddrinfo", nearby)
+    monkeypatch.setattr(socket, "getaddrinfo", nearby)
     assert refusal([place], "https://a.example.com/").reason == "private"
 
 
@@ -300,14 +299,14 @@ def test_a_name_that_changes_its_mind_is_connected_to_as_it_was_looked_at(
     answers = ["8.8.8.8", "127.0.0.1", "127.0.0.1"]
     reached: list[str] = []
 
-    async def rebound(host: str, port: int, **_: object) -> list[Any]:
+    def rebound(host: str, port: int, **_: object) -> list[Any]:
         return [(2, 1, 6, "", (answers.pop(0), port))]
 
     async def connect(self: object, host: str, *_: object) -> Any:
         reached.append(host)
         raise httpcore.ConnectError("nobody there")
 
-    monkeypatch.setattr(anyio, "getaddrinfo", rebound)
+    monkeypatch.setattr(socket, "getaddrinfo", rebound)
     monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect)
     assert refusal(["a.example.com"], "https://a.example.com/").reason == "unreachable"
     assert (reached, len(answers)) == (["8.8.8.8"], 2)  # one look-up, and that is where it went
