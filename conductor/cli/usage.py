@@ -107,8 +107,10 @@ def _options_like(option: str, context: Foreign) -> str:
     known = [] if context is None else [o for p in context.command.params for o in p.opts]
     known = [name for name in known if name.startswith("-")]
     key = option.lstrip("-").removeprefix("no-")
-    if any(row.key == key and row.configures(*row.commands) for row in options.TABLE):
-        value = "false" if option.startswith("--no-") else "VALUE"
+    row = next((r for r in options.TABLE if r.key == key and r.configures(*r.commands)), None)
+    if row is not None:
+        off = {"", "none", "off"}.intersection(row.kind.metavar.split("|"))
+        value = (off.pop() or "false") if off and option.startswith("--no-") else "VALUE"
         return f"write `-c {key}={value}`; `conductor help options` explains it"
     command = [] if context is None else context.command_path.split()[1:]
     served = next((row for row in SERVE if row.key == key), None)

@@ -161,6 +161,9 @@ def test_what_excludes_each_other(here: Path) -> None:
     shown("-c", "peer=1", "-c", "peer.a=x").assert_error(2, "`-c peer.a` is below `peer`")
     conductor("exec", "--ring", "none", "demo", "hi").assert_error(2, "--ring", "`-c ring=VALUE`")
     conductor("exec", "--no-locked", "demo", "hi").assert_error(2, "`-c locked=false`")
+    conductor("exec", "--no-ring", "demo", "hi").assert_error(2, "`-c ring=none`")
+    conductor("exec", "--no-control", "demo", "hi").assert_error(2, "`-c control=off`")
+    conductor("exec", "--no-cache", "demo", "hi").assert_error(2, "`-c cache=VALUE`")
     conductor("serve", "--linger", "5", "demo").assert_error(2, "`-c serve.linger=VALUE`")
 
 
