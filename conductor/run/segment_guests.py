@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,19 +17,15 @@ from conductor.core import Closure, Silent, json_text
 from conductor.core.accounts import Account, Cause
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.core.service_table import RECOVERED
-from conductor.errors import without_keys
 from conductor.run.outboxes import HostOutboxes
 from conductor.run.report_lines import failed_line, report
 from conductor.run.rounds import Round, Rounds
 from conductor.run.segment_spec import FIRED, FiredTimer, GuestSpec, Recovered, Relayed
 from conductor.transports.buffers import CHUNK
-from conductor.transports.guest import deliver, explain
+from conductor.transports.guest import deliver, explain, last_words
 
 if TYPE_CHECKING:
     from conductor.run.host_record import HostRecord
-
-_LAST_WORDS: Final = 10
-"""First and last lines of a failed guest's standard error that are shown."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -275,9 +271,8 @@ class SegmentGuests:
         text, hint = explain(name, error)
         label = self._router.peers[name].label
         data = {"component": name, "phase": error.phase, "limit": error.limit}
-        stderr = self._instances[name].stderr
-        if stderr.strip():
-            self._log("warning", name, f"{label} ends with these words:\n{_last_words(stderr)}")
+        if words := "\n".join(last_words(self._instances[name].stderr)):
+            self._log("warning", name, f"{label} ends with these words:\n{words}")
         self.end(name, Closure(f"{label} {text}", hint, data))
 
     def silent(self, of: Silent) -> None:
@@ -343,14 +338,6 @@ def _flooded(name: str, waiting: int) -> wasm_host.GuestError:
         limit="waiting_bytes",
         hint="the guest answers messages with ever more messages; report it to its author",
     )
-
-
-def _last_words(stderr: str) -> str:
-    """A failed guest's standard error; if long, only both ends: there runtimes name the cause."""
-    lines = without_keys(stderr.strip().splitlines())
-    if len(lines) > 2 * _LAST_WORDS:
-        lines[_LAST_WORDS:-_LAST_WORDS] = ["…"]
-    return "\n".join(lines)
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -6,10 +6,16 @@ The child that hosts guests uses `deliver` only, so this module must not import 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import wasm_host
-from conductor.errors import without_keys
+from conductor.errors import visible, without_keys
 from conductor.transports.base import Ended, Events
+
+_LAST_WORDS: Final = 10
+"""First and last lines of a failed guest's standard error that are shown."""
+_WIDTH: Final = 500
+"""Characters of such a line that are shown: a control character takes five of them or more."""
 
 
 def deliver(guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, str], None]) -> bytes:
@@ -37,6 +43,14 @@ def deliver(guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, st
 def explain(name: str, error: wasm_host.GuestError) -> tuple[str, str]:
     """The text of a guest's error without the guest's name before it, and the hint."""
     return str(error).removeprefix(f"{name} "), error.hint or ""
+
+
+def last_words(stderr: str) -> list[str]:
+    """A failed guest's standard error; if long, only both ends: there runtimes name the cause."""
+    lines = [visible(line)[:_WIDTH] for line in without_keys(stderr.strip().splitlines())]
+    if len(lines) > 2 * _LAST_WORDS:
+        lines[_LAST_WORDS:-_LAST_WORDS] = ["…"]
+    return lines
 
 
 class GuestTransport:
@@ -149,7 +163,7 @@ class GuestTransport:
         if not self._ended:
             self._ended = True
             data: dict[str, object] = {"phase": error.phase, "limit": error.limit}
-            if stderr := self._guest.stderr.strip():
-                data["stderr"] = without_keys(stderr.splitlines())
+            if words := last_words(self._guest.stderr):
+                data["stderr"] = words
             text, hint = explain(self._guest.name, error)
             self._events.ended(Ended(text, hint=hint, data=data))
