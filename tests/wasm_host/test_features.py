@@ -5,8 +5,8 @@ from typing import Final
 import pytest
 
 import wasm_host
-from tests.wasm_host.support import assemble
-from wasm_host import LoadError
+from tests.wasm_host.support import GUESTS, assemble, wasm
+from wasm_host import Limits, LoadError
 
 GUEST: Final = """
 (module
@@ -130,3 +130,18 @@ def test_it_is_refused_with_a_reason(name: str) -> None:
         wasm_host.load(data)
     assert says in str(caught.value)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(fuel=10_000_000)])
+def test_a_component_may_lend_its_host_several_handles_in_one_call(limits: Limits) -> None:
+    one = wasm_host.load(wasm(GUESTS / "poll_component.wat"), limits=limits).instantiate("it")
+    one.start(b"")
+    assert [one.deliver(b"p1\n") for _ in range(3)] == [b"s2\n"] * 3
+
+
+def test_a_component_with_calls_that_overlap_is_refused() -> None:
+    text = (GUESTS / "poll_component.wat").read_text(encoding="utf-8")
+    with pytest.raises(LoadError, match="async"):
+        wasm_host.load(
+            assemble(text.replace("(func $deliver (param", "(func $deliver async (param"))
+        )

@@ -28,6 +28,7 @@ _I64 = ctypes.c_int64
 FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     # Configuration and engine.
     "wasm_config_new": (_P,),
+    "wasmtime_config_concurrency_support_set": (None, _P, _BOOL),
     "wasmtime_config_consume_fuel_set": (None, _P, _BOOL),
     "wasmtime_config_cranelift_nan_canonicalization_set": (None, _P, _BOOL),
     "wasmtime_config_epoch_interruption_set": (None, _P, _BOOL),
@@ -35,6 +36,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "wasmtime_config_memory_may_move_set": (None, _P, _BOOL),
     "wasmtime_config_memory_reservation_set": (None, _P, _U64),
     "wasmtime_config_strategy_set": (None, _P, ctypes.c_uint8),
+    "wasmtime_config_wasm_component_model_async_set": (None, _P, _BOOL),
     "wasmtime_config_wasm_gc_set": (None, _P, _BOOL),
     "wasmtime_config_wasm_memory64_set": (None, _P, _BOOL),
     "wasmtime_config_wasm_multi_memory_set": (None, _P, _BOOL),
