@@ -75,6 +75,10 @@ def _plan(options: Options, cast: Cast) -> Plan:
 
 def _cast(options: Options) -> Cast:
     """Builds the programs that take part. Raises BuildError where a needed one cannot be built."""
+    before = None
+    if options.against is not None:
+        say(f"building {options.against}, where not cached")
+        before = (str(revision.build(options.against, options.cache)),)
     programs = build_c(options.cache)
     if options.conductor is None:
         say("note: no conductor found beside this Python; its chains are left out")
@@ -84,10 +88,6 @@ def _cast(options: Options) -> Cast:
         programs = _with_sdk(programs, options)
     else:
         say(f"note: no {REFERENCE_NAME} in this run; there are no ratios to it")
-    before = None
-    if options.against is not None:
-        say(f"building {options.against}, where not cached")
-        before = (str(revision.build(options.against, options.cache)),)
     trace = options.cache / "trace.jsonl"
     return Cast(programs, options.conductor, options.reference, before, trace)
 
