@@ -16,7 +16,8 @@ from conductor.client.connection import CANCELLED, Handler
 from conductor.client.values import OnPermission, Permission, PermissionOption
 from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
-from conductor.errors import RequestError, UsageError, one_line
+from conductor.errors import RequestError, UsageError, counted, one_line
+from conductor.record.turns.messages import members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,11 @@ REJECT: Final = "reject_once"
 
 LARGEST_FILE: Final = 64 * 1024 * 1024
 """Bytes of the largest file that a component may read."""
+
+_MOST_OPTIONS: Final = 100
+"""The most options of a question: nobody reads more, and they are compared with each other."""
+_MOST_PLACES: Final = 20
+"""The most files of a tool call that a question shows: more would hide the rest of it."""
 
 Ask = Callable[[str], Awaitable[str]]
 """Shows a question to the user and returns the line typed; empty at the end of the input."""
@@ -79,8 +85,10 @@ class Permissions:
 
 
 def offered(options: object) -> list[dict[str, Any]]:
-    """The options of a question that have an id."""
+    """The options of a question that have an id; none where there are too many."""
     listed = options if isinstance(options, list) else []
+    if len(listed) > _MOST_OPTIONS:
+        return []
     return [one for one in listed if isinstance(one, dict) and isinstance(one.get("optionId"), str)]
 
 
@@ -146,7 +154,10 @@ def described(call: Mapping[str, Any]) -> tuple[str, list[str]]:
     details = [f"{key}: {one_line(call[key], 500)}" for key in shown]
     locations = call.get("locations")
     if isinstance(locations, list):
-        details += [one_line(place.get("path")) for place in locations if isinstance(place, dict)]
+        places = [members(place).get("path") for place in locations[:_MOST_PLACES]]
+        details += [one_line(path) for path in places if path]
+        more = len(locations) - _MOST_PLACES
+        details += [f"and {counted(more, 'other file')}"] if more > 0 else []
     return title, details
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from conductor.client.handlers import option_of
+from conductor.client.handlers import described, option_of
 from tests.harness.process.command import Running, conductor
 
 KINDS = ("allow_always", "allow_once", "reject_always", "reject_once")
 ALL = [{"optionId": f"the {kind}", "name": kind, "kind": kind} for kind in KINDS]
+MANY = [ALL[3]] * 101
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
@@ -76,10 +77,17 @@ def test_a_question_names_its_session() -> None:
     assert ran.out == "-32602 `sessionId` must be a string\n" * 2
 
 
-@pytest.mark.parametrize("options", [None, {}, [], ["reject_once"], [{"kind": "reject_once"}]])
+@pytest.mark.parametrize(
+    "options", [None, {}, [], ["reject_once"], [{"kind": "reject_once"}], MANY]
+)
 def test_options_that_are_none(options: object) -> None:
     assert option_of(options, "reject_once") is None
     assert asked(options)[0] == CANCELLED
+
+
+def test_few_of_many_files_are_shown() -> None:
+    places: list[object] = [None, {}, *[{"path": "/f"}] * 23]
+    assert described({"locations": places})[1] == ["/f"] * 18 + ["and 5 other files"]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_what_is_no_message_ends_a_connection_with_an_error(line: bytes) -> None
     assert _raised_by(line) == "the server there sent something that is no message of ACP"
 
 
-@pytest.mark.parametrize("message", [b"null", b'""'])
+@pytest.mark.parametrize("message", [b"null", b'""', b'"","data":' + b"9" * 5_000])
 def test_an_error_without_words_says_that_it_has_none(message: bytes) -> None:
     answer = b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":%b}}'
     assert _raised_by(answer % message) == "initialize failed: no reason given"

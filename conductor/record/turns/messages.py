@@ -157,12 +157,20 @@ def members(value: object) -> dict[str, Any]:
 
 
 def decoded(line: bytes) -> Any:
-    """The value of a line, also where only Python's reader takes it: NaN, a mark of bytes' order.
-    Raises `ValueError`."""
+    """The value of a line, also where only Python's reader takes it: NaN, a mark of bytes' order, a
+    number of any size. Raises `ValueError`."""
     try:
         return json_text.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            return json.loads(line)
+            return json.loads(line, parse_int=_whole_number)
         except RecursionError:
             raise ValueError("it nests too deeply") from None
+
+
+def _whole_number(digits: str) -> float:
+    """A whole number; one with more digits than Python reads is infinite, as `1e400` is."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
