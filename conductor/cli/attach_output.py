@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductor.cli import report
-from conductor.cli.exec_output import Output, TextView, described, text_of
+from conductor.cli.exec_output import Output, TextView, described, remember, text_of
 from conductor.client.handlers import described as described_call
 from conductor.client.session import Question
 from conductor.client.visit import client_of
@@ -47,7 +47,7 @@ class SessionView(TextView):
     def asked(self, question: Question) -> None:
         """The drivers are asked something: a viewer is shown it here, a driver where it answers."""
         title, details = described_call(question.call)
-        self._titles[question.call_id] = title
+        remember(self._titles, question.call_id, title)
         if question.viewed:
             self.note("\n  ".join([f"the agent asks for permission: {title}", *details]))
 

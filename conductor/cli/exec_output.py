@@ -20,6 +20,9 @@ _ATOMIC: Final = 4096
 _POLL: Final = 0.01
 """Seconds between two tries to write to an output that is full."""
 
+_MOST: Final = 1000
+"""The most tool calls and entries of plans that are remembered: a session may go on for days."""
+
 
 class OutputClosed(Exception):  # noqa: N818 - an event, not a mistake
     """The reader of standard output is gone."""
@@ -159,7 +162,7 @@ class TextView(View):
         if not isinstance(call, str):
             return
         if update.get("title"):
-            self._titles[call] = one_line(update["title"])
+            remember(self._titles, call, one_line(update["title"]))
         self._once(call, self._titles.get(call, one_line(call)), update.get("status"), "tool")
 
     def _plan(self, entries: object) -> None:
@@ -171,8 +174,16 @@ class TextView(View):
         """Shows a line if it is new or has changed: agents repeat the others in each update."""
         line = f"{what}: {title}" + (f" ({one_line(status)})" if status else "")
         if self._shown.get(key) != line and (status or key not in self._shown):
-            self._shown[key] = line
+            remember(self._shown, key, line)
             self.note(line)
+
+
+def remember(texts: dict[str, str], key: str, text: str) -> None:
+    """Keeps a text by its key, and forgets the one that changed longest ago."""
+    texts.pop(key, None)
+    texts[key] = text
+    if len(texts) > _MOST:
+        del texts[next(iter(texts))]
 
 
 def text_of(content: object) -> str:

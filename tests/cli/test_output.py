@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from conductor.cli import report, shown_log
-from conductor.cli.exec_output import Output, OutputClosed, TextView
+from conductor.cli.exec_output import Output, OutputClosed, TextView, remember
 from conductor.errors import one_line, visible
 from tests.harness.process.command import conductor
 
@@ -174,3 +174,10 @@ def test_guest_text_in_an_error_is_shown_not_obeyed() -> None:
     ran = conductor("exec", "demo", "-p", "/exit 3 \x1b[31mred")
     assert ran.code == 1
     assert "\x1b" not in ran.err
+
+
+def test_few_of_many_tool_calls_are_remembered() -> None:
+    texts: dict[str, str] = {}
+    for number in (*range(1_500), 600):
+        remember(texts, str(number), "done")
+    assert list(texts) == [*map(str, (*range(500, 600), *range(601, 1_500), 600))]
