@@ -454,6 +454,9 @@ def _json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json_text.decode(value)
+        read = json_text.decode(value)
     except msgspec.DecodeError:
         return value
+    if isinstance(read, dict | list):
+        json_text.refuse_doubled(value)
+    return read

@@ -111,7 +111,9 @@ def _parsed(path: str) -> tuple[str, dict[str, Any]]:
     try:
         text = untrusted_files.read(path, _MOST)
         if path.endswith(".json"):
-            return "", json_text.decode(text, type=dict[str, Any])
+            plain = text.decode("utf-8-sig")
+            json_text.refuse_doubled(plain)
+            return "", json_text.decode(plain, type=dict[str, Any])
         from conductor.spec import toml_files
 
         return toml_files.read(text, path, hint)

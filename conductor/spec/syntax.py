@@ -208,8 +208,8 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
     Raises `UsageError`.
     """
     try:
-        members = {**given} if isinstance(given, dict) else _decode(given)
-    except msgspec.DecodeError as error:
+        members = {**given} if isinstance(given, dict) else _decoded(given)
+    except ValueError as error:
         what = f"component {one_line(given, 80)}"
         raise UsageError(f"cannot read {what}: {error}", _OBJECT_HINT) from None
     component = ComponentObject()
@@ -227,6 +227,12 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
         if getattr(component, key) and component.command is None:
             raise OptionError(key, f"`{key}` means nothing without `command`", _OBJECT_HINT)
     return component, list(_object_options(members))
+
+
+def _decoded(given: str) -> dict[str, Any]:
+    members = _decode(given)
+    json_text.refuse_doubled(given)
+    return members
 
 
 def _member(key: str, value: Any) -> Any:

@@ -38,6 +38,8 @@ USAGE: Final = {
     "unknown name": ('{"name":"no-such"}', "`no-such` is neither"),
     "no kind": ('{"args":["x"]}', "has exactly one kind"),
     "two kinds": ('{"command":"python","wasm":"x.wasm"}', "has exactly one kind"),
+    "a member twice": ('{"name":"demo","name":"datetime"}', "`name` is there twice"),
+    "a setting twice": ('passthrough,config.a={"b":1,"b":2}', "`b` is there twice"),
     "unknown dialect": ("passthrough,dialect=klingon", "`dialect=klingon` of `passthrough`"),
     "unknown right": ("datetime,allow=root", "no right `root`"),
     "wrong limit": ("passthrough,memory=much", "`memory=much` of `passthrough`"),

@@ -83,6 +83,16 @@ def test_a_file_of_settings_may_hold_anything(tmp_path: Path) -> None:
     assert configuration(spec)["config"] == {"token": {"secret": "env:NOT_THERE"}}
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [('{"a": 1, "a": 2}', "`a` is there twice"), ('{"a": 1,\n "b": }', "line 2 column 7")],
+)
+def test_a_mistake_in_a_file_of_settings_has_its_place(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(UsageError, match=why):
+        configuration(catalog.resolve(f"passthrough,config={tmp_path}/s.json"))
+
+
 def test_files_start_from_the_folder_of_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
