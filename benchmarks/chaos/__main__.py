@@ -104,7 +104,8 @@ def live(
     played = 0
     try:
         life.initialize()
-        while played < plan.rounds and time.monotonic() < over:
+        # At least one round: a slow machine needs all the time of a short run to start a chain.
+        while not played or (played < plan.rounds and time.monotonic() < over):
             rounds.play(life, draw_round(rng, played), played)
             played += 1
         endings.compare_histories(life)
