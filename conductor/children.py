@@ -33,7 +33,7 @@ _LISTED: Final = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "LANG", "LANGUAGE"),
         *("PYTHONPATH", "VIRTUAL_ENV", "NODE_PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "SYSTEMROOT", "PATHEXT"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
         *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     )
 )
@@ -103,10 +103,6 @@ def is_login(name: str) -> bool:
 def taken(name: str) -> str:
     """The value of a variable, which is removed then, also from the environment of this process
     that the system shows. Empty: there is none."""
-    return os.environ.pop(name, "") if sys.platform == "win32" else _wiped(name)
-
-
-def _wiped(name: str) -> str:
     value = os.environ.get(name, "")
     if value:
         import ctypes
@@ -130,13 +126,11 @@ def run_as(name: str) -> None:
     Raises:
         UsageError: There is no such user, or this process cannot start programs as another user.
     """
+    import pwd
+
     from conductor.errors import UsageError
 
     hint = "name a user of this machine, who is not root, and start conductor as root"
-    if sys.platform == "win32":
-        raise UsageError("programs cannot run as another user on Windows", hint)
-    import pwd
-
     try:
         found = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
     except (KeyError, OverflowError):

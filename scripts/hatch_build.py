@@ -30,7 +30,6 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
         known = {
             "Linux": platform.libc_ver()[0] == "glibc" and machine in ("x86_64", "aarch64"),
             "Darwin": machine in ("x86_64", "arm64"),
-            "Windows": machine == "amd64",
         }
         builder = _loaded(os.path.join(self.root, SDK, "build.py"))
         return [f"componentize-py=={builder.COMPONENTIZE}"] if known.get(system) else []

@@ -5,12 +5,12 @@ import fcntl
 import inspect
 import json
 import os
-import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.harness.process.fleet import Fleet
@@ -28,13 +28,6 @@ _NO_CLOCK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("wild", _NO_CLOCK)
 settings.register_profile("steady", _NO_CLOCK, derandomize=True, database=None)
 settings.load_profile("wild" if os.environ.get("FUZZ_EXAMPLES") else "steady")
-
-
-_LOOPS: Callable[[], asyncio.AbstractEventLoop] | None = None
-if sys.platform != "win32":
-    import uvloop
-
-    _LOOPS = uvloop.new_event_loop
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -76,7 +69,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = inspect.signature(test).parameters
     work = test(**{name: pyfuncitem.funcargs[name] for name in names})
-    with asyncio.Runner(loop_factory=_LOOPS) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(asyncio.wait_for(work, DEADLINE))
     return True
 

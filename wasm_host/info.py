@@ -157,7 +157,7 @@ def read_source(
 
 def _without_waiting(path: str, flags: int) -> int:
     """Open a file; a pipe that nobody writes to does not block before `fstat` can refuse it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def describe(

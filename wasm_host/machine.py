@@ -8,17 +8,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-
-def _uname() -> tuple[str, str]:
-    if hasattr(os, "uname"):
-        names = os.uname()
-        return names.sysname, names.machine
-    import platform
-
-    return platform.system(), platform.machine()
-
-
-SYSTEM: Final = _uname()[0]
+SYSTEM: Final = os.uname().sysname
 """Such as `Linux` or `Darwin`."""
-PROCESSOR: Final = _uname()[1]
+PROCESSOR: Final = os.uname().machine
 """Such as `x86_64`, `aarch64` or `arm64`."""

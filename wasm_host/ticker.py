@@ -141,5 +141,4 @@ class Ticker:
 
 TICKER = Ticker()
 atexit.register(TICKER.stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=TICKER.after_fork)
+os.register_at_fork(after_in_child=TICKER.after_fork)

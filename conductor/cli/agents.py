@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import signal
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Final, NoReturn
 
@@ -96,9 +95,8 @@ def show(names: Sequence[str], *, timeout: float, as_json: bool) -> int:
     """
     wanted = list(dict.fromkeys(map(_named, names))) or list(known_agents.table())
     adopt_orphans()
-    if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     try:
         findings = asyncio.run(_found(wanted, timeout))
     finally:

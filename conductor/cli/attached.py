@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -40,7 +39,7 @@ _GRACE: Final = 2.0
 
 def is_terminal() -> bool:
     """Whether a person can type, and see the typed text."""
-    return os.isatty(0) and os.isatty(2) and hasattr(os, "ttyname")
+    return os.isatty(0) and os.isatty(2)
 
 
 class Wanted(NamedTuple):
@@ -336,10 +335,9 @@ class Attached(Talk):
 
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        if sys.platform != "win32":
-            signals.call(loop, signal.SIGINT, self._interrupt)
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signals.call(loop, number, self._terminate, number)
+        signals.call(loop, signal.SIGINT, self._interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signals.call(loop, number, self._terminate, number)
 
 
 # -- the live sessions of a server -----------------------------------------------------------------

@@ -103,7 +103,7 @@ def opened(wanted: str | None, complain: Complain) -> LogFile | None:
         wanted: The value of `log-file`; None: a new file in the user's folder of logs.
         complain: Gets the reason where a file that the user has named cannot be written.
     """
-    if wanted == NONE or not hasattr(os, "getuid"):
+    if wanted == NONE:
         return None
     try:
         if wanted is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,7 +107,7 @@ class _Sitting:
     async def run(self) -> int:
         """Runs the chain, and once it has a session the page of it."""
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS if sys.platform != "win32" else ():
+        for number in _SIGNALS:
             signals.call(loop, number, self._end)
         begun = self._chat.begun
         async with tasks.group() as sitting:

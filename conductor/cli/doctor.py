@@ -238,10 +238,10 @@ def _unfit(status: os.stat_result) -> str:
     if not stat.S_ISDIR(status.st_mode):
         return "is not a folder"
     # Another user could put machine code there, which conductor would run.
-    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+    if status.st_uid != os.getuid():
         return f"belongs to user {status.st_uid}"
     mode = stat.S_IMODE(status.st_mode)
-    return "" if mode == 0o700 or os.name == "nt" else f"has mode {mode:04o} instead of 0700"
+    return "" if mode == 0o700 else f"has mode {mode:04o} instead of 0700"
 
 
 def log_files() -> CheckResult:

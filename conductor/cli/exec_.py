@@ -132,7 +132,7 @@ def _prompt(text: str) -> str:
 
 def _permissions(mode: str | None, prompt: str) -> str:
     """`deny`, `ask` or `allow-once`; by default `ask` on a terminal. Raises `UsageError`."""
-    terminal = _on_terminal(prompt) and hasattr(os, "ttyname")
+    terminal = _on_terminal(prompt)
     if mode is None:
         return "ask" if terminal else "deny"
     if mode == "ask" and not terminal:

@@ -69,8 +69,6 @@ class Output:
             self.line_open = not data.endswith(b"\n")
 
     def _ready(self) -> bool:
-        if sys.platform == "win32":
-            return True
         return bool(select.select([], [self._fd], [], 0)[1])
 
 

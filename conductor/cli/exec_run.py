@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -102,11 +101,10 @@ class _Control:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
-        if sys.platform != "win32":
-            signals.call(loop, signal.SIGINT, self._interrupt)
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signals.call(loop, number, self._terminate, number)
-            signals.call(loop, signal.SIGUSR2, RingOnDemand(self._runtime))
+        signals.call(loop, signal.SIGINT, self._interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signals.call(loop, number, self._terminate, number)
+        signals.call(loop, signal.SIGUSR2, RingOnDemand(self._runtime))
         if self.timeout is not None:
             loop.call_later(self.timeout, self._expire)
         return await self._runtime.run()

@@ -30,9 +30,6 @@ def main(arguments: list[str]) -> int:
     if not token:
         report.error(f"{TOKEN_VARIABLE} is not set", _BY_HAND)
         return 1
-    if not hasattr(socket, "AF_UNIX"):
-        report.error("this system has no Unix sockets", "run this proxy on Linux or macOS")
-        return 1
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.connect(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,20 +44,19 @@ async def until_done(runtime: Runtime, stopped: list[int], early: list[int]) -> 
         stopped.append(number)
         runtime.stop()
 
-    if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signals.call(loop, number, stop, number)
-        signals.call(loop, signal.SIGHUP, runtime.reload)
-        signals.call(loop, signal.SIGUSR1, _tell_health, runtime)
-        signals.call(loop, signal.SIGUSR2, RingOnDemand(runtime))
-        if early:
-            loop.call_soon(runtime.reload)  # once it runs
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signals.call(loop, number, stop, number)
+    signals.call(loop, signal.SIGHUP, runtime.reload)
+    signals.call(loop, signal.SIGUSR1, _tell_health, runtime)
+    signals.call(loop, signal.SIGUSR2, RingOnDemand(runtime))
+    if early:
+        loop.call_soon(runtime.reload)  # once it runs
     try:
         return await runtime.run()
     finally:
-        if sys.platform != "win32":  # Python drops its handlers, and any would end us
-            late = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-            signal.pthread_sigmask(signal.SIG_BLOCK, late)
+        # Python drops its handlers, and any would end us.
+        late = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+        signal.pthread_sigmask(signal.SIG_BLOCK, late)
 
 
 def _tell_health(runtime: Runtime) -> None:
@@ -100,8 +98,7 @@ class RingOnDemand:
 
 
 def run_loop(work: Callable[[], Coroutine[Any, Any, int]], *, starts_programs: bool = False) -> int:
-    """Runs `work` on uvloop, which Windows does not have. Raises `UsageError` if this process may
-    have too few descriptors.
+    """Runs `work` on uvloop. Raises `UsageError` if this process may have too few descriptors.
 
     `work` is called by a task: Ctrl-C may come at any time before, and would leave a coroutine that
     nobody awaits.
@@ -113,7 +110,7 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, int]], *, starts_programs: b
     import asyncio
 
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
-    if sys.platform != "win32" and not starts_programs:
+    if not starts_programs:
         import uvloop
 
         loop_factory = uvloop.new_event_loop

@@ -88,10 +88,9 @@ def _explain(parsed: Parsed) -> None:
 def _early() -> list[int]:
     """The SIGHUPs that come before there is anything to reload: without a handler one ends us."""
     seen: list[int] = []
-    if sys.platform != "win32":
-        signal.signal(signal.SIGHUP, lambda number, frame: seen.append(number))
-        for number in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, lambda number, frame: None)
+    signal.signal(signal.SIGHUP, lambda number, frame: seen.append(number))
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, frame: None)
     return seen
 
 

@@ -8,7 +8,6 @@ import functools
 import logging
 import os
 import signal
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -284,8 +283,6 @@ class Serving:
         owners.close()
 
     def _watch_signals(self) -> None:
-        if sys.platform == "win32":
-            return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             signals.call(loop, number, self._stop, number)

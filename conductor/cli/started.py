@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -293,7 +292,7 @@ class Started(Owner):
         """Has the control socket opened, once."""
         import asyncio
 
-        if self._opens is None and self.parsed.options.control == "on" and sys.platform != "win32":
+        if self._opens is None and self.parsed.options.control == "on":
             self._opens = asyncio.get_running_loop().call_later(_CONTROL, self._open_control)
 
     def _open_control(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import sysconfig
 from collections.abc import Mapping
 from typing import Final
@@ -33,9 +32,8 @@ LOGIN: Final = "nats.env"
 
 def program() -> str:
     """The server's program. Raises `ComponentError` where there is none."""
-    name = "nats-server.exe" if sys.platform == "win32" else "nats-server"
-    beside = os.path.join(sysconfig.get_path("scripts"), name)
-    found = beside if os.path.exists(beside) else shutil.which(name)
+    beside = os.path.join(sysconfig.get_path("scripts"), "nats-server")
+    found = beside if os.path.exists(beside) else shutil.which("nats-server")
     if found is None:
         raise ComponentError(
             "there is no `nats-server` here",

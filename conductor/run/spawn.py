@@ -23,7 +23,7 @@ _FOR_COMPONENTS = (
 )
 """Modules that hosts import for components alone: they import the package `wasmtime`, which takes
 as long as half of all other imports."""
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class EarlyProcess:
@@ -141,8 +141,6 @@ def discard() -> None:
 
 
 def _spawn(*early: str) -> EarlyProcess | None:
-    if not hasattr(os, "posix_spawn"):
-        return None
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = pipes
     command = child_command("conductor.run.segment_start", *early)

@@ -193,8 +193,6 @@ def values() -> str:
 def _user_folder(variable: str, default: str, on_mac: str, name: str) -> str:
     if sys.platform == "darwin":
         base = on_mac
-    elif sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
     else:
         # An empty variable counts as unset (XDG base directory specification).
         base = os.environ.get(variable) or default

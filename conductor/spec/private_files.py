@@ -194,11 +194,9 @@ def open_private(path: str, flags: int, *, ordinary: bool = False) -> int:
     Raises `OSError`, or `ValueError` for a path that can be none.
     """
     # Not blocking: a pipe that nobody reads must hold up neither the start nor the chain.
-    names = ["O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"]
+    flags |= os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     if not os.path.abspath(path).startswith(_OPEN):
-        names.append("O_NOFOLLOW")
-    for name in names:
-        flags |= getattr(os, name, 0)
+        flags |= os.O_NOFOLLOW
     empty = flags & os.O_TRUNC
     try:
         fd = os.open(path, flags & ~os.O_TRUNC | os.O_CREAT, 0o600)
@@ -209,7 +207,7 @@ def open_private(path: str, flags: int, *, ordinary: bool = False) -> int:
     try:
         status = os.fstat(fd)
         refuse_what_is_not_ours(status, path, ordinary=ordinary)
-        if stat.S_ISREG(status.st_mode) and hasattr(os, "fchmod"):
+        if stat.S_ISREG(status.st_mode):
             os.fchmod(fd, 0o600)
         if empty and stat.S_ISREG(status.st_mode):
             _hold_alone(fd, path)
@@ -234,7 +232,7 @@ def refuse_what_is_not_ours(status: os.stat_result, path: str, *, ordinary: bool
     if not stat.S_ISREG(status.st_mode):
         if ordinary:
             raise OSError(errno.EINVAL, "it is no ordinary file", path)
-    elif hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+    elif status.st_uid != os.geteuid():
         raise OSError(errno.EPERM, "it belongs to another user", path)
 
 

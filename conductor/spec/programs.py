@@ -96,8 +96,7 @@ def which(program: str) -> str | None:
         candidates = [program]
     else:
         folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        endings = os.environ.get("PATHEXT", "").split(os.pathsep) if os.name == "nt" else [""]
-        candidates = [os.path.join(f, program + e) for f in folders if f for e in endings]
+        candidates = [os.path.join(folder, program) for folder in folders if folder]
     for path in candidates:
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path

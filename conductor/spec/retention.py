@@ -29,12 +29,7 @@ FORMER: Final = ".1"
 
 _MOST_AT_ONCE: Final = 500
 """Files that one `prune` removes: a run that starts must not wait for ten thousand."""
-_READ: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-)
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -105,7 +100,7 @@ def _beyond(found: Iterable[Kept], rule: Rule) -> Iterator[Kept]:
 def _opened(folder: str) -> Iterator[int]:
     """A folder of ours. Raises `OSError` for a link, and where others could have put things."""
     try:
-        fd = os.open(folder, _READ | getattr(os, "O_DIRECTORY", 0))
+        fd = os.open(folder, _READ | os.O_DIRECTORY)
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise

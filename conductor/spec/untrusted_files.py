@@ -18,12 +18,7 @@ MOST_ENTRIES: Final = 10_000
 """Files and folders that `below` visits in a component's folder."""
 
 _MIB: Final = 1024 * 1024
-_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOCTTY", 0)
-)
+_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 def ordinary(path: str, *, links: bool = True) -> BufferedReader:
@@ -32,7 +27,7 @@ def ordinary(path: str, *, links: bool = True) -> BufferedReader:
     Without `links` the last part of the path may not be a link: in a stranger's folder a link may
     lead to any file.
     """
-    flags = _FLAGS | (0 if links else getattr(os, "O_NOFOLLOW", 0))
+    flags = _FLAGS | (0 if links else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags)
     except ValueError:  # a NUL in its name

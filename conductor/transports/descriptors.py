@@ -20,8 +20,6 @@ _before: list[tuple[int, int]] = []
 def raise_limit() -> None:
     """From now on this process may have as many open as it may have at all. Raises `UsageError` if
     these are too few."""
-    if sys.platform == "win32":
-        return
     import resource
 
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -53,8 +51,6 @@ def restore(pid: int) -> None:
 
 def most() -> int:
     """How many this process may have."""
-    if sys.platform == "win32":
-        return _PLENTY
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

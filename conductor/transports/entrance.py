@@ -162,7 +162,7 @@ class Entrance:
         if len(self._strangers) >= strangers():
             self.make_room()
         connection.setblocking(False)
-        if connection.family != getattr(socket, "AF_UNIX", None):
+        if connection.family != socket.AF_UNIX:
             # A message in two pieces must not wait for the client's delayed acknowledgement.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._strangers[self._greet(connection)] = None

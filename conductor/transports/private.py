@@ -10,7 +10,6 @@ import contextlib
 import os
 import socket
 import stat
-import sys
 from typing import Final
 
 MCP: Final = "conductor-mcp-"
@@ -94,8 +93,6 @@ def clear() -> None:
 
     Never raises, follows no link, and leaves folders of other users or of other makers alone.
     """
-    if sys.platform == "win32":
-        return
     places = (os.environ.get(name) for name in _PLACES)
     for place in dict.fromkeys((*filter(None, places), "/tmp")):  # noqa: S108 - nothing is made there
         with contextlib.suppress(OSError), os.scandir(place) as entries:

@@ -88,8 +88,6 @@ class Guardian:
             shell.wait()
 
     def _send(self) -> None:
-        if sys.platform == "win32":
-            return
         if self._shell is None:
             self._shell = subprocess.Popen(
                 ["/bin/sh", "-c", _SCRIPT, "guardian", self._folder],

@@ -1,7 +1,6 @@
 """`conductor doctor`: it finds faults, says how to mend them, and repairs nothing."""
 
 import hashlib
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -71,7 +70,6 @@ def test_a_module_that_was_changed_is_found(
 
 
 @pytest.mark.usefixtures("cage")
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX modes")
 def test_the_cache_folder_is_examined(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
 

@@ -126,7 +126,6 @@ def test_one_that_never_starts_is_named(rig: Rig, tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("conductor shows the state of")
-@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
 def test_health_is_listed(rig: Rig, isolation: str) -> None:
     proxy = json.loads(rig.x("P", "--die-on", "drop dead"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import socket
 import stat
 import subprocess
 import sys
@@ -61,11 +60,7 @@ class SocketClient:
     @classmethod
     async def connect(cls, where: str, first: bytes = b"") -> SocketClient:
         limit = 64 * 1024 * 1024
-        if where.isdecimal():
-            pair = await asyncio.open_connection("127.0.0.1", int(where), limit=limit)
-        else:
-            pair = await asyncio.open_unix_connection(where, limit=limit)
-        client = cls(*pair)
+        client = cls(*await asyncio.open_unix_connection(where, limit=limit))
         CLIENTS.append(client)
         client.writer.write(first)
         return client
@@ -310,23 +305,6 @@ async def test_five_hundred_listeners_leave_nothing_behind() -> None:
         client = await SocketClient.enter(again)
         client.ask(1, "hello")
         assert (await client.read())["id"] == 1
-
-
-async def test_without_unix_sockets_it_is_a_port_of_this_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with listening() as (bridge, _):
-        bridge.close_listener("7:tools")
-        with monkeypatch.context() as without:
-            without.delattr(socket, "AF_UNIX")
-            declaration = await bridge.doors.listen("8:tools", "stdio")
-        assert isinstance(declaration, StdioDeclaration)
-        assert address(declaration).isdecimal()
-        client = await SocketClient.enter(declaration)
-        client.ask(1, "hello")
-        assert (await client.read())["id"] == 1
-        wrong = await SocketClient.connect(address(declaration), b"0" * 72 + b"\n")
-        assert await wrong.ended()
 
 
 async def test_a_path_too_long_for_a_socket_goes_elsewhere(

@@ -15,8 +15,6 @@ from tests.places import ROOT
 from tests.wasm_host.support import CARRIERS, GUESTS, Carrier, wasm
 from wasm_host import Limits
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX modes and owners")
-
 CORE = CARRIERS[0]
 
 

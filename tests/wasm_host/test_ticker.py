@@ -1,7 +1,6 @@
 """The epoch thread: ticks while a guest runs, sleeps when none does, survives forks."""
 
 import _thread
-import os
 import subprocess
 import sys
 import tempfile
@@ -144,7 +143,6 @@ def test_a_program_that_is_left_to_its_limit_runs_no_more_after_it(
     until(lambda: not TICKER.running)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_a_ticker_of_its_own() -> None:
     """A guest that loops in a forked child is still stopped, though the parent's thread is not."""
     script = (

@@ -237,10 +237,8 @@ def main() -> NoReturn:
 
 def _confine(limits: Limits, size: int) -> None:
     """Bound this process, as far as the system has the means; `size`: bytes of the module."""
-    try:
-        import resource
-    except ImportError:
-        return
+    import resource
+
     cpu = -(-limits.compile_ms // 1000)
     data = _data_bytes() + limits.compile_bytes
     payload = _PAYLOAD_BYTES + _PAYLOAD_FACTOR * size
@@ -367,7 +365,7 @@ def _failure(code: int, stderr: bytes, limits: Limits) -> LoadError:
             return LoadError(message, limit=limit, detail=detail, hint=hint)
     if b"memory allocation of" in stderr or b"MemoryError" in stderr:
         return _too_large(limits)
-    if code == -getattr(signal, "SIGXCPU", 0):
+    if code == -signal.SIGXCPU:
         return over("compile_ms", "compiling it takes more processor time", limits.compile_ms)
     how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return LoadError(

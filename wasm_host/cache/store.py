@@ -238,13 +238,10 @@ def _prepare(path: str) -> str:
         return f"{path}: {error.strerror or error}"
     if not stat.S_ISDIR(status.st_mode):
         return f"{path} is not a directory"
-    if hasattr(os, "getuid"):
-        if status.st_uid != os.getuid():
-            return f"{path} belongs to another user"
-        mode = stat.S_IMODE(status.st_mode)
-        if mode != 0o700:
-            return f"{path} has mode {mode:04o} instead of 0700"
-    return ""
+    if status.st_uid != os.getuid():
+        return f"{path} belongs to another user"
+    mode = stat.S_IMODE(status.st_mode)
+    return "" if mode == 0o700 else f"{path} has mode {mode:04o} instead of 0700"
 
 
 def _lock(path: str, seconds: float) -> int:
@@ -252,11 +249,11 @@ def _lock(path: str, seconds: float) -> int:
 
     TimeoutError: another process holds the lock for longer than `seconds`.
     """
-    try:
-        import fcntl
+    import fcntl
 
+    try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except (ImportError, OSError):
+    except OSError:
         return -1
     until = time.monotonic() + seconds
     while True:
@@ -278,10 +275,8 @@ def _lock(path: str, seconds: float) -> int:
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[tuple[int, os.stat_result] | None]:
     """A file of the cache and its status; `None` unless it belongs to this user alone."""
-    flags = os.O_RDONLY
     # No link leads out of the folder; a pipe that nobody writes to must not block the start.
-    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"):
-        flags |= getattr(os, name, 0)
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
         handle = os.open(path, flags)
     except OSError:
@@ -290,12 +285,13 @@ def _opened(path: str) -> Iterator[tuple[int, os.stat_result] | None]:
     try:
         # Of the open file, not of its path: another file may have that path by now.
         status = os.fstat(handle)
-        ours = not hasattr(os, "getuid") or (
-            status.st_uid == os.getuid()
+        ours = (
+            stat.S_ISREG(status.st_mode)
+            and status.st_uid == os.getuid()
             and stat.S_IMODE(status.st_mode) == 0o600
             and status.st_nlink == 1
         )
-        yield (handle, status) if stat.S_ISREG(status.st_mode) and ours else None
+        yield (handle, status) if ours else None
     finally:
         os.close(handle)
 

@@ -9,14 +9,10 @@ import contextlib
 import ctypes
 import os
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wasm_host.harden import kernel
 from wasm_host.harden.kernel import Unsupported
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
 
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_DUMPABLE: Final = 4
@@ -82,22 +78,14 @@ def no_new_privileges() -> str:
 
 def no_dump() -> str:
     """Hide this process's memory from debuggers, core files and, in `/proc`, other users."""
+    import resource
+
     if kernel.LINUX:
         kernel.prctl(PR_SET_DUMPABLE, 0)
-    resource = limits_module()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if not kernel.LINUX:
         raise Unsupported("no core files, but only Linux keeps debuggers away")
     return "no core files, no debuggers"
-
-
-def limits_module() -> ModuleType:
-    """The standard library's `resource`, which not every system has."""
-    try:
-        import resource
-    except ImportError:
-        raise Unsupported("this system has no resource limits") from None
-    return resource
 
 
 def die_with_parent(parent: int | None) -> str:
@@ -144,7 +132,8 @@ def require_one_thread(what: str) -> None:
 
 def limit(memory: int | None) -> str:
     """Bound files, descriptors and, if `memory` is given, writable private memory in bytes."""
-    resource = limits_module()
+    import resource
+
     # RLIMIT_NPROC is of no use: it counts all of the user's processes, and root's not at all.
     free = os.dup(0)
     os.close(free)

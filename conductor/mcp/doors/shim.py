@@ -1,9 +1,9 @@
 """`conductor mcp ADDRESS`: an MCP server over stdio whose messages the conductor serves.
 
 Agents that only know stdio servers start this. Lines from standard input go to the conductor's
-listener, its lines to standard output, unchanged. ADDRESS is the path of a Unix socket, or a TCP
-port of 127.0.0.1. The secret that opens the session's door comes in the environment
-(`TOKEN_VARIABLE`) and leaves as the first line; without one, nothing is put before the messages.
+listener, its lines to standard output, unchanged. ADDRESS is the path of a Unix socket. The secret
+that opens the session's door comes in the environment (`TOKEN_VARIABLE`) and leaves as the first
+line; without one, nothing is put before the messages.
 `conductor.mcp.doors.stdio` is the other end.
 
 The agent never waits in vain: when the shim cannot reach the conductor, or the conductor ends, each
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # importing typing takes several milliseconds
     from typing import Any
 
 HELP = "Be an MCP server over stdio. Agents start this themselves."
-WORDS = ("ADDRESS", "The conductor's socket, or its port on 127.0.0.1.")
+WORDS = ("ADDRESS", "The conductor's socket.")
 
 TOKEN_VARIABLE = "CONDUCTOR_MCP_TOKEN"  # noqa: S105 - the variable's name, not a secret
 _CHUNK = 256 * 1024
@@ -144,14 +144,8 @@ class Shim:
 
 def connect(address: str, token: str) -> socket.socket:
     """Connects to the conductor, and sends the secret. Raises `OSError`, `ValueError`."""
-    if address.isdecimal():
-        connection = socket.create_connection(("127.0.0.1", int(address)))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    elif hasattr(socket, "AF_UNIX"):
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.connect(address)
-    else:
-        raise ValueError("this system has no Unix sockets")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(address)
     if token:
         connection.sendall(token.encode() + b"\n")
     return connection

@@ -1,8 +1,8 @@
 """The door that the stdio shim (`conductor.mcp.doors.shim`) connects to: one socket.
 
-A Unix socket in a private folder (mode 0700), or a port of 127.0.0.1 where that is impossible. A
-client's first line has a fixed length: the listener's key and its secret. From then on, lines pass
-both ways. The socket exists while there is a listener.
+A Unix socket in a private folder (mode 0700). A client's first line has a fixed length: the
+listener's key and its secret. From then on, lines pass both ways. The socket exists while there is
+a listener.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
 from conductor.transports.entrance import Entrance, Login, shut_down
 from conductor.transports.fds import FdReader, FdWriter
-from conductor.transports.private import MCP, Folder, listening_socket, private_socket
+from conductor.transports.private import MCP, Folder, private_socket
 
 _ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.){0,512}"|-?\d{1,20})')
 
@@ -118,12 +118,8 @@ class StdioDoor:
 
     def _open(self) -> None:
         try:
-            if hasattr(socket, "AF_UNIX"):
-                listening, self._folder = private_socket(MCP)
-                self._address = self._folder.socket
-            else:
-                listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
-                self._address = str(listening.getsockname()[1])
+            listening, self._folder = private_socket(MCP)
+            self._address = self._folder.socket
         except OSError as error:
             raise ComponentError(
                 f"no socket for the MCP servers of this chain: {error.strerror or error}",

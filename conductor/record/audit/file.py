@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -230,9 +229,6 @@ class AuditFile:
 @contextlib.contextmanager
 def _locked(fd: int) -> Iterator[None]:
     """Holds the file's lock. Raises `OSError` if another program does not release it."""
-    if sys.platform == "win32":
-        yield
-        return
     import fcntl
 
     deadline = time.monotonic() + _LOCK_SECONDS

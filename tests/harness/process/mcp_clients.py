@@ -132,13 +132,9 @@ class Door(_Lines):
 
     def __init__(self, entry: Json) -> None:
         super().__init__()
-        address = entry["args"][-1]
-        if address.isdecimal():
-            self._socket = socket.create_connection(("127.0.0.1", int(address)), DEADLINE)
-        else:
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.settimeout(DEADLINE)
-            self._socket.connect(address)
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(DEADLINE)
+        self._socket.connect(entry["args"][-1])
         self._file = self._socket.makefile("rb")
         (secret,) = pairs(entry["env"]).values()
         self.write(secret.encode() + b"\n")
