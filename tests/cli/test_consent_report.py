@@ -105,13 +105,11 @@ def test_what_cannot_be_remembered_is_told_again(here: Path, told: Told) -> None
     [
         ("linux", "state"),
         ("darwin", "home/Library/Application Support"),
-        ("win32", "local"),
     ],
 )
 def test_where_it_is_remembered(
     here: Path, monkeypatch: pytest.MonkeyPatch, platform: str, base: str
 ) -> None:
     monkeypatch.setenv("HOME", str(here / "home"))
-    monkeypatch.setenv("LOCALAPPDATA", str(here / "local"))
     monkeypatch.setattr("sys.platform", platform)
     assert paths.first_use() == str(here / base / "conductor" / "first-use")

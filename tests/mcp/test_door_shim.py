@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -83,7 +82,7 @@ def declared(declaration: object) -> tuple[str, str]:
 
 
 class Listener:
-    """A plain TCP server, in place of a conductor that demands no secret."""
+    """A plain server, in place of a conductor that demands no secret."""
 
     def __init__(self, server: asyncio.Server) -> None:
         self.server = server
@@ -91,20 +90,16 @@ class Listener:
         self.writer: asyncio.StreamWriter
         self.came = asyncio.Event()
 
-    @property
-    def port(self) -> str:
-        return str(self.server.sockets[0].getsockname()[1])
-
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Listener]:
+async def listening(path: str) -> AsyncIterator[Listener]:
     """A listener that takes one connection."""
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         held.reader, held.writer = reader, writer
         held.came.set()
 
-    held = Listener(await asyncio.start_server(accept, "127.0.0.1", 0, limit=LIMIT))
+    held = Listener(await asyncio.start_unix_server(accept, path, limit=LIMIT))
     try:
         yield held
     finally:
@@ -114,9 +109,10 @@ async def listening() -> AsyncIterator[Listener]:
         await held.server.wait_closed()
 
 
-async def test_lines_pass_byte_by_byte_and_the_end_of_input_ends_it() -> None:
+async def test_lines_pass_byte_by_byte_and_the_end_of_input_ends_it(tmp_path: Path) -> None:
+    where = str(tmp_path / "socket")
     line = b'{"jsonrpc": "2.0", "id":1.0, "method":"\\u0061", "x":1e400, "y":"\xc3\xa9"}\n'
-    async with listening() as listener, shim_for(listener.port) as started:
+    async with listening(where) as listener, shim_for(where) as started:
         started.stdin.write(line + b"not JSON\n\n[1]\n")
         await listener.came.wait()
         assert await listener.reader.readexactly(len(line)) == line
@@ -131,15 +127,13 @@ async def test_lines_pass_byte_by_byte_and_the_end_of_input_ends_it() -> None:
         assert await started.stderr.read() == b""
 
 
-async def test_a_port_nobody_listens_on_is_named() -> None:
-    with socket.socket() as taken:  # so that nobody else listens on it either
-        taken.bind(("127.0.0.1", 0))
-        port = str(taken.getsockname()[1])
-        async with shim_for(port) as started:
-            assert await started.end() == 1
-            said = (await started.stderr.read()).decode()
-            assert said.startswith(f"error: cannot reach the conductor at `{port}`: ")
-            assert "\n\nhint: " in said
+async def test_a_socket_nobody_listens_on_is_named(tmp_path: Path) -> None:
+    where = str(tmp_path / "socket")
+    async with shim_for(where) as started:
+        assert await started.end() == 1
+        said = (await started.stderr.read()).decode()
+        assert said.startswith(f"error: cannot reach the conductor at `{where}`: ")
+        assert "\n\nhint: " in said
 
 
 async def test_without_a_conductor_every_request_is_answered(tmp_path: Path) -> None:

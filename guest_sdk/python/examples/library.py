@@ -50,7 +50,7 @@ def note(name: str, call: Call) -> str | None:
 
 @proxy.resource("icon://library", name="icon")
 def icon() -> Contents:
-    """The look of the library."""
+    """What the library looks like."""
     return Contents(b"\x89PNG", "image/png")
 
 
