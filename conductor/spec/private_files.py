@@ -223,8 +223,8 @@ def _hold_alone(fd: int, path: str) -> None:
         hold(fd, alone=True)
     except BlockingIOError as error:
         raise OSError(error.errno, "another conductor is writing it", path) from None
-    except (OSError, ImportError):
-        return  # this system has no locks
+    except OSError:
+        return  # a file system without locks
 
 
 def refuse_what_is_not_ours(status: os.stat_result, path: str, *, ordinary: bool) -> None:
