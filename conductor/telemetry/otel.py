@@ -184,13 +184,17 @@ class _Gathered(SpanProcessor):
         self.spans.append(span)
 
 
+def _exporter(url: str) -> OTLPSpanExporter:
+    """The exporter of spans to a collector."""
+    endpoint = collector.endpoint(url, collector.TRACES)
+    return OTLPSpanExporter(endpoint=endpoint, session=posting.session())
+
+
 def send(spans: Iterable[Span], url: str, began: float) -> int:
     """Sends spans and waits until the collector has them; how many. Raises `ConductorError`."""
     reasons: list[str] = []
     Reasons(reasons.append)
-    exporter = OTLPSpanExporter(
-        endpoint=collector.endpoint(url, collector.TRACES), session=posting.session()
-    )
+    exporter = _exporter(url)
     gathered, count = _Gathered(), 0
     made = Spans(gathered, began)
 
@@ -289,10 +293,7 @@ class Sending:
         self.spans: Spans | None = None
         self.meters: Meters | None = None
         if os.environ.get("OTEL_TRACES_EXPORTER") != "none":
-            spans = OTLPSpanExporter(
-                endpoint=collector.endpoint(url, collector.TRACES), session=posting.session()
-            )
-            batches = BatchSpanProcessor(spans)
+            batches = BatchSpanProcessor(_exporter(url))
             self.spans = Spans(batches, began)
             self._last.append(batches.shutdown)
         if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
