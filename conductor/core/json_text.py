@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast, overload
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.errors import visible
 from conductor.patterns import lazy_pattern
 
 T = TypeVar("T")
@@ -330,25 +329,6 @@ def check(text: Raw | bytes) -> None:
     """Raises as `Decoder.decode` where this is no JSON text."""
     bytes(text).decode()  # msgspec does not check the encoding of text that it skips
     _any_text.decode(text)
-
-
-def refuse_doubled(text: str) -> None:
-    """Raises `ValueError` where an object has a member twice: of a text that a person has written,
-    one of the two would count in silence. Also raises it, with the line, for what is no JSON."""
-    import json  # msgspec gives neither doubled members nor lines; a chain seldom needs them
-
-    try:
-        json.loads(text, object_pairs_hook=_refuse_pairs)
-    except RecursionError:
-        raise ValueError("JSON nests too deeply") from None
-
-
-def _refuse_pairs(pairs: list[tuple[str, Any]]) -> None:
-    names: set[str] = set()
-    for name, _ in pairs:
-        if name in names:
-            raise ValueError(f"`{visible(name)}` is there twice")
-        names.add(name)
 
 
 def encode(value: Any, *, order: Literal["sorted", "deterministic"] | None = None) -> bytes:

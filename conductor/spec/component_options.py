@@ -458,5 +458,7 @@ def _json(value: Any) -> Any:
     except msgspec.DecodeError:
         return value
     if isinstance(read, dict | list):
-        json_text.refuse_doubled(value)
+        from conductor.spec import written_json  # a chain seldom needs it
+
+        written_json.refuse_doubled(value)
     return read

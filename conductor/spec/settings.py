@@ -111,8 +111,10 @@ def _parsed(path: str) -> tuple[str, dict[str, Any]]:
     try:
         text = untrusted_files.read(path, _MOST)
         if path.endswith(".json"):
+            from conductor.spec import written_json
+
             plain = text.decode("utf-8-sig")
-            json_text.refuse_doubled(plain)
+            written_json.refuse_doubled(plain)
             return "", json_text.decode(plain, type=dict[str, Any])
         from conductor.spec import toml_files
 

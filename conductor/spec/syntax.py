@@ -230,8 +230,10 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
 
 
 def _decoded(given: str) -> dict[str, Any]:
+    from conductor.spec import written_json  # a chain seldom needs it
+
     members = _decode(given)
-    json_text.refuse_doubled(given)
+    written_json.refuse_doubled(given)
     return members
 
 

@@ -226,24 +226,6 @@ def test_what_is_no_json_is_not_formatted() -> None:
             formatted(raw)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ('{"a": 1, "a": 2}', "`a` is there twice"),
-        ('[{"b": {"a": 1, "\\u0061": 2}}]', "`a` is there twice"),
-        ('{"a": 1,\n "b": }', "line 2"),
-        ("[" * 100_000, "too deeply"),
-    ],
-)
-def test_what_a_person_must_not_write(text: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        json_text.refuse_doubled(text)
-
-
-def test_a_name_may_come_again_in_another_object() -> None:
-    json_text.refuse_doubled('{"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]}')
-
-
 def test_no_text_is_taken_for_a_sign() -> None:
     text = '"\ufdd00123456789d83d \\ud83d"'.encode()
     assert decode(text) == "\ufdd00123456789d83d \ud83d"
